@@ -74,7 +74,7 @@ def local_only(verb: str) -> None:
 
 
 def _way_to_lab() -> str:
-    """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
+    """The next step for a user in a lab whose command does not reach its cluster; empty for other users."""
     from paictl.lab.fitting import session_of  # late: only this refusal needs it
 
     try:
@@ -132,8 +132,8 @@ def check_id(cluster: Identity, wanted: str | None) -> None:
             )
         )
     if wanted is not None and wanted != cluster.name:
-        said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
-        raise PaictlError(said, hint="nothing was done; check --cluster and --state")
+        message = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
+        raise PaictlError(message, hint="nothing was done; check --cluster and --state")
 
 
 def clock_text(at: datetime | None) -> str:
@@ -142,7 +142,7 @@ def clock_text(at: datetime | None) -> str:
 
 
 def confirm(question: str, word: str, *, yes: bool) -> None:
-    """Let somebody type a word before harm is done; raises `PaictlError` if nobody can, or it is another word."""
+    """Ask for a word before a destructive command; raises `PaictlError` without a terminal or for another word."""
     if yes:
         return
     if not settings.may_ask:

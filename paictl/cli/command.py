@@ -31,7 +31,7 @@ from paictl.i18n import text
 from paictl.words import nearest
 
 LONG = 5.0
-"""Seconds after which a person is told how long a command took."""
+"""Seconds after which a terminal shows how long a command took."""
 
 
 class Lazy(NamedTuple):
@@ -217,11 +217,11 @@ class Command(TyperCommand):
                 return super().invoke(ctx)
         finally:
             seconds = time.monotonic() - begun
-            told = text("the command took {seconds} s", seconds=f"{seconds:.1f}")
+            message = text("the command took {seconds} s", seconds=f"{seconds:.1f}")
             if seconds > LONG and sys.stderr.isatty():
-                console.info(told)
+                console.info(message)
             else:
-                console.detail(told)
+                console.detail(message)
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option ``--help``."""
@@ -261,7 +261,7 @@ class LazyGroup(TyperGroup):
         return list(dict.fromkeys([*self.lazy, *self.unbuilt, *super().list_commands(ctx)]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by its name; None if there is none."""
+        """A command by its name; None if it does not exist."""
         if cmd_name not in self.commands:
             if cmd_name in self.lazy:
                 app: App = importlib.import_module(self.lazy[cmd_name].module).app
@@ -294,8 +294,8 @@ class LazyGroup(TyperGroup):
     def _help(self, ctx: Any, words: list[str]) -> Any:
         """`paictl help job submit` is `paictl job submit --help`."""
         if words:
-            found, command, rest = self.resolve_command(ctx, words)
-            return found, command, [*rest, "--help"]
+            name, command, rest = self.resolve_command(ctx, words)
+            return name, command, [*rest, "--help"]
         typer.echo(ctx.get_help())
         raise typer.Exit
 

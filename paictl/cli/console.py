@@ -91,7 +91,7 @@ def outcome(message: str, **data: object) -> None:
 
 
 def asked_form(words: Sequence[str]) -> str:
-    """The form of the result that a command line asks for, so far as it can be told before it was understood."""
+    """The output format that a command line asks for, without parsing the rest."""
     for name, value in zip(words, [*words[1:], ""], strict=False):
         if name in ("-o", "--output") and value in set(Output):
             return value
@@ -150,8 +150,8 @@ def forget_output() -> None:
 
 def unwritable(error: OSError) -> PaictlError:
     """What to say when results cannot be written."""
-    said = i18n.text("the output cannot be written: {reason}", reason=error.strerror)
-    return PaictlError(said, hint="free some space, or write elsewhere")
+    message = i18n.text("the output cannot be written: {reason}", reason=error.strerror)
+    return PaictlError(message, hint="free some space, or write elsewhere")
 
 
 def reflowed(paragraph: str) -> str:
@@ -190,7 +190,7 @@ def write_data(data: object, output: Output) -> None:
 
 def _json(data: object, indent: int | None = None) -> str:
     content = json.dumps(data, indent=indent, default=plain, ensure_ascii=not _has_all_characters(sys.stdout))
-    return content if content.isascii() else _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", content)
+    return content if content.isascii() else _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", content)
 
 
 def _write_names(data: object) -> None:
@@ -305,7 +305,7 @@ def detail(message: str) -> None:
 
 
 def warning(message: str) -> None:
-    """Say on stderr what is most likely a mistake, unless --quiet; the command goes on."""
+    """Print a probable mistake on stderr, unless --quiet; the command continues."""
     if settings.verbosity >= 0:
         _say("warning", "bold yellow", said(message))
 

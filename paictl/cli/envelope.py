@@ -58,13 +58,13 @@ _NAMES = ("key", "name", "id", "service", "number", "file", "lab", "check")
 def names_in(data: object) -> list[str]:
     """The names of the things in some data, for ``-o name``; raises `LookupError` if they have none."""
     items = data if isinstance(data, list) else data.get("items", [data]) if isinstance(data, dict) else [data]
-    found = []
+    names = []
     for item in items:
         name = next((item[field] for field in _NAMES if field in item), None) if isinstance(item, dict) else item
         if name is None or isinstance(name, dict | list):
             raise LookupError
-        found.append(str(name))
-    return found
+        names.append(str(name))
+    return names
 
 
 def lines_in(data: object, dump: Callable[[object], str]) -> list[str]:

@@ -68,9 +68,9 @@ def _section(formatter: Any, word: str) -> Iterator[None]:
 
 def paragraphs(text: str) -> Iterator[str]:
     """The paragraphs of a help text, as the catalogue has them for keys."""
-    for one in re.split(r"\n\s*\n", text.strip()):
-        if one:
-            yield " ".join(one.split())
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if paragraph:
+            yield " ".join(paragraph.split())
 
 
 def is_example(line: str) -> bool:

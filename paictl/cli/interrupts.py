@@ -70,7 +70,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGALRM, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
     else:
-        _at_work = False  # whoever presses it again while the command cleans up wants out
+        _at_work = False  # a second Ctrl-C during the cleanup ends the program
         raise KeyboardInterrupt
 
 

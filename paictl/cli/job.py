@@ -202,7 +202,7 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool,
             _write_jobs(cluster, jobs)
         else:
             listed = [job_data(job) for job in jobs]
-            write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
+            write_data([{name: value for name, value in data.items() if name != "tasks"} for data in listed], output)
         if not watch or time.monotonic() + 1 > end:
             return
         time.sleep(1)
@@ -326,16 +326,16 @@ def stop(
 ) -> None:
     """Stop jobs."""
     done = operate.stop(open_cluster(state), jobs, me())
-    for one in done:
-        if one.error is not None:
-            console.error(one.error)
-        elif one.before is not None:
-            if one.before.ended:
-                said = text("job {job} has already ended ({state})", job=one.key, state=one.before.value)
+    for result in done:
+        if result.error is not None:
+            console.error(result.error)
+        elif result.before is not None:
+            if result.before.ended:
+                message = text("job {job} has already ended ({state})", job=result.key, state=result.before.value)
             else:
-                said = text("job {job} stopped", job=one.key)
-            console.outcome(said, name=one.key, before=one.before.value, stopped=not one.before.ended)
-    errors = [one.error for one in done if one.error is not None]
+                message = text("job {job} stopped", job=result.key)
+            console.outcome(message, name=result.key, before=result.before.value, stopped=not result.before.ended)
+    errors = [result.error for result in done if result.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(done) else errors[0].exit_code)
 
@@ -367,13 +367,13 @@ def logs(
     state: StateOption = None,
 ) -> None:
     """Show the output of a task; if pods are simulated, the events of the job."""
-    jobstreams, cluster, found = _streams(state, job)
+    jobstreams, cluster, view = _streams(state, job)
     imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
     if task is None and imagined and not follow:
-        show_events(cluster, f"job/{found.key}", output)
+        show_events(cluster, f"job/{view.key}", output)
         return
     wait = math.inf if timeout is None else timeout
-    jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail, timeout=wait)
+    jobstreams.show_log(cluster, view, task, output, follow=follow and not imagined, lines=tail, timeout=wait)
 
 
 @app.command(epilog="paictl job events train")
@@ -399,8 +399,8 @@ def exec_(
     state: StateOption = None,
 ) -> None:
     """Run a command in the container of a running task; the exit code is the command's."""
-    jobstreams, cluster, found = _streams(state, job)
-    code = jobstreams.run(cluster, found, task, command, stdin=stdin, terminal=terminal)
+    jobstreams, cluster, view = _streams(state, job)
+    code = jobstreams.run(cluster, view, task, command, stdin=stdin, terminal=terminal)
     if code:
         raise typer.Exit(code)
 
@@ -489,8 +489,8 @@ def ssh(
     state: StateOption = None,
 ) -> None:
     """Sign in to a running task. Without the plugin ssh in the job, the shell comes through the API server."""
-    jobstreams, cluster, found = _streams(state, job)
-    code = jobstreams.sign_in(cluster, found, task, command or (), identity=identity, only_print=only_print)
+    jobstreams, cluster, view = _streams(state, job)
+    code = jobstreams.sign_in(cluster, view, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
 
@@ -531,8 +531,8 @@ def open_(
 
     Runs until Ctrl-C. Only a browser that opened the printed address can connect.
     """
-    jobstreams, cluster, found = _streams(state, job)
-    jobstreams.open_port(cluster, found.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)
+    jobstreams, cluster, view = _streams(state, job)
+    jobstreams.open_port(cluster, view.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)
 
 
 @app.command(

@@ -53,7 +53,7 @@ def submitted(copy: JobCopy, submit: Callable[[str], None]) -> None:
 
 
 def _written(copy: JobCopy) -> Path:
-    """The file, for its owner only: somebody may put secrets into it."""
+    """The file, readable by its owner only, as it may contain secrets."""
     handle, name = tempfile.mkstemp(prefix=f"{copy.data.get('name', 'job')}-", suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(_text(copy))
@@ -61,7 +61,7 @@ def _written(copy: JobCopy) -> Path:
 
 
 def edited(copy: JobCopy, submit: Callable[[str], None]) -> None:
-    """Let somebody edit the file and submit it; a file that was refused is kept.
+    """Let the user edit the file, then submit it; a file that was refused is kept.
 
     Nothing is submitted if it is left as it was and something in it is missing, or the editor fails.
     """

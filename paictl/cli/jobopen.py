@@ -66,7 +66,7 @@ class _Head:
 
 
 @frozen
-class _Said:
+class _Reply:
     """An answer of our own."""
 
     status: int
@@ -95,26 +95,26 @@ class Entrance:
         self._once.add(secret)
         return f"{self._here}?{SECRET}={secret}"
 
-    def answer(self, head: _Head) -> _Said | None:
+    def answer(self, head: _Head) -> _Reply | None:
         """What is said to a request; None if it is for the task."""
         method, target, _ = head.first.decode("ascii").split(" ")
-        said = as_mapping(head.rows)
-        host = said.get("host", "").lower()
+        headers = as_mapping(head.rows)
+        host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return _Said(403, text("no page at this address: open {address}", address=self._here))
+            return _Reply(403, text("no page at this address: open {address}", address=self._here))
         parts = urlsplit(target)
         shown = parse_qs(parts.query).get(SECRET, [""])[-1] if parts.path == "/" and method == "GET" else ""
         if shown and self._opens(shown):
             # a link of another site's page is followed by one of ours, as only that one's request has the cookie
-            foreign = said.get("sec-fetch-site") in ("cross-site", "same-site")
+            foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
             onward = "Refresh: 0; url=/" if foreign else "Location: /"
             cookie = f"Set-Cookie: {self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
-            return _Said(200 if foreign else 303, "", (onward, cookie))
-        if not self._has_cookie(said.get("cookie", "")):
-            return _Said(403, text("open the whole address that paictl has printed, with ?{name}=", name=SECRET))
-        if is_forged(method, said, f"http://{host}"):
-            return _Said(403, text("this request comes from a page at another address"))
-        return _Said(303, "", ("Location: /",)) if shown else None
+            return _Reply(200 if foreign else 303, "", (onward, cookie))
+        if not self._has_cookie(headers.get("cookie", "")):
+            return _Reply(403, text("open the whole address that paictl has printed, with ?{name}=", name=SECRET))
+        if is_forged(method, headers, f"http://{host}"):
+            return _Reply(403, text("this request comes from a page at another address"))
+        return _Reply(303, "", ("Location: /",)) if shown else None
 
     def _opens(self, shown: str) -> bool:
         if shown in self._once:
@@ -211,19 +211,19 @@ class _Handed:
         try:
             head = _head_of(self.ours, _REQUEST)
         except _NotHttpError:
-            _say(self.ours, _Said(400, text("only HTTP is understood here; for anything else: paictl job open --raw")))
+            _say(self.ours, _Reply(400, text("only HTTP is understood here; for anything else: paictl job open --raw")))
             return
         if head is None:
             return
-        if (said := entrance.answer(head)) is not None:
-            _say(self.ours, said)
+        if (reply := entrance.answer(head)) is not None:
+            _say(self.ours, reply)
             return
         self.ours.settimeout(None)
         try:
             theirs = self.cluster.dial(self.key, self.task, self.port)
         except PaictlError as error:
             console.warning(error.message)
-            _say(self.ours, _Said(502, error.message))
+            _say(self.ours, _Reply(502, error.message))
             return
         with theirs:
             with contextlib.suppress(OSError):  # a server that starts may hang up at once; that is found below
@@ -240,8 +240,8 @@ class _Handed:
 def _head_of(source: socket.socket, first: re.Pattern[bytes], data: bytes = b"") -> _Head | None:
     """What begins with a line like `first`; None at the end. Raises `_NotHttpError` for anything else."""
     while (end := data.find(b"\r\n\r\n")) < 0:
-        line, found, _ = data.partition(b"\n")
-        if len(data) > _HEAD or (found and not first.fullmatch(line.removesuffix(b"\r"))):
+        line, newline, _ = data.partition(b"\n")
+        if len(data) > _HEAD or (newline and not first.fullmatch(line.removesuffix(b"\r"))):
             raise _NotHttpError
         if not (more := source.recv(_PIECE)):
             if data:
@@ -249,9 +249,9 @@ def _head_of(source: socket.socket, first: re.Pattern[bytes], data: bytes = b"")
             return None
         data += more
     line, *lines = data[:end].split(b"\r\n")
-    found_rows = [_HEADER.fullmatch(line) for line in lines]
-    rows = tuple((row[1], row[2].strip()) for row in found_rows if row is not None)
-    if not first.fullmatch(line) or None in found_rows or sum(name.lower() == b"host" for name, _ in rows) > 1:
+    matches = [_HEADER.fullmatch(line) for line in lines]
+    rows = tuple((row[1], row[2].strip()) for row in matches if row is not None)
+    if not first.fullmatch(line) or None in matches or sum(name.lower() == b"host" for name, _ in rows) > 1:
         raise _NotHttpError
     return _Head(line, rows, data[end + 4 :])
 
@@ -266,8 +266,8 @@ def _answered(theirs: socket.socket, ours: socket.socket) -> None:
         if head is None:
             raise _NotHttpError
         ours.sendall(head.for_other_side(websocket=_status(head) == _SWITCHED))
-    except (_NotHttpError, OSError):  # if it is our side that went away, nobody hears it
-        _say(ours, _Said(502, text("nothing answers on this port of the task: try again later")))
+    except (_NotHttpError, OSError):  # if our side closed the connection, the reply is lost
+        _say(ours, _Reply(502, text("nothing answers on this port of the task: try again later")))
         _end(theirs, ours)
     _copy(theirs, ours)
 
@@ -276,12 +276,12 @@ def _status(head: _Head) -> int:
     return int(head.first.split(b" ")[1])
 
 
-def _say(ours: socket.socket, said: _Said) -> None:
-    body = f"{said.message}\n".encode() if said.message else b""
+def _say(ours: socket.socket, reply: _Reply) -> None:
+    body = f"{reply.message}\n".encode() if reply.message else b""
     rows = [
-        f"HTTP/1.1 {said.status} {_REASONS[said.status]}", "Content-Type: text/plain; charset=utf-8",
+        f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}", "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(body)}", "Cache-Control: no-store", "X-Content-Type-Options: nosniff",
-        "Referrer-Policy: no-referrer", "Connection: close", *said.headers, "", "",
+        "Referrer-Policy: no-referrer", "Connection: close", *reply.headers, "", "",
     ]  # fmt: skip
     with contextlib.suppress(OSError):
         ours.sendall("\r\n".join(rows).encode("latin-1") + body)

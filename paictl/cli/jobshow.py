@@ -18,37 +18,37 @@ from paictl.units import span_text
 def job_data(job: JobView) -> dict[str, Any]:
     """A job as plain data; instants as in RFC 3339, attempts counted from 1 as people do."""
     data: dict[str, Any] = plain(job)
-    for one in (data, *data["tasks"]):
-        one["attempt"] += 1
+    for record in (data, *data["tasks"]):
+        record["attempt"] += 1
     return data
 
 
-def show(cluster: Cluster, found: JobView, output: Output) -> None:
+def show(cluster: Cluster, job: JobView, output: Output) -> None:
     """Write a job."""
-    attempts = attempts_of(found, cluster.events(f"job/{found.key}"))
+    attempts = attempts_of(job, cluster.events(f"job/{job.key}"))
     if output is not Output.TABLE:
-        write_data({**job_data(found), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)
+        write_data({**job_data(job), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)
         return
-    head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
-    write(clauses([head, said(reasons(found.reason))] if found.reason else [head]))
-    preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
-    devices = counted("{count} device", "{count} devices", found.devices)
+    head = spoken("job {job}: {state}", job=job.key, state=job.state.value)
+    write(clauses([head, said(reasons(job.reason))] if job.reason else [head]))
+    preempted = spoken(", {count} preempted", count=job.preemptions) if job.preemptions else ""
+    devices = counted("{count} device", "{count} devices", job.devices)
     write(
         spoken(
             "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
-            vc=found.vc, priority=found.priority, used=found.used, devices=devices, attempt=found.attempt + 1,
+            vc=job.vc, priority=job.priority, used=job.used, devices=devices, attempt=job.attempt + 1,
         ) + preempted
     )  # fmt: skip
-    times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
+    times = [("submitted", job.submitted), ("started", job.started), ("ended", job.ended)]
     write(clauses(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
-    if found.ends_by is not None:
-        until, limit = clock_text(found.ends_by), span_text(found.max_run_time)
+    if job.ends_by is not None:
+        until, limit = clock_text(job.ends_by), span_text(job.max_run_time)
         write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
-    elif found.max_run_time is not None:
-        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(found.max_run_time)))
-    if found.tags:
-        write(spoken("tags: {tags}", tags=", ".join(found.tags)))
-    for mount in operate.mounts(cluster, found):
+    elif job.max_run_time is not None:
+        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(job.max_run_time)))
+    if job.tags:
+        write(spoken("tags: {tags}", tags=", ".join(job.tags)))
+    for mount in operate.mounts(cluster, job):
         write(spoken("storage {mount}", mount=str(mount)))
     rows = [
         (
@@ -58,7 +58,7 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
             task.shown_devices,
             said(reasons(task.reason)),
         )
-        for task in found.tasks
+        for task in job.tasks
     ]
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
@@ -66,29 +66,29 @@ def show(cluster: Cluster, found: JobView, output: Output) -> None:
         write("")
         write(spoken("attempts:"))
         write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), list(map(_attempt, attempts)))
-    if found.repairs:
+    if job.repairs:
         write("")
         write(spoken("lost members that were replaced while the others kept running:"))
-        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, found.repairs)))
-    if found.state.value == "Waiting":
-        console.info(text("why it waits: paictl job explain {job}", job=found.key))
+        write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, job.repairs)))
+    if job.state.value == "Waiting":
+        console.info(text("why it waits: paictl job explain {job}", job=job.key))
 
 
-def _attempt(one: JobAttempt) -> tuple[str, ...]:
-    why = said(reasons(one.reason))
-    if one.task and one.reason:
-        why = spoken("{task}: {reason}", task=one.task, reason=why)
-    started, ended = (clock_text(at) if at is not None else "-" for at in (one.started, one.ended))
-    code = "-" if one.exit_code is None else str(one.exit_code)
-    return str(one.number + 1), started, ended, spoken(one.outcome), code, why
+def _attempt(attempt: JobAttempt) -> tuple[str, ...]:
+    why = said(reasons(attempt.reason))
+    if attempt.task and attempt.reason:
+        why = spoken("{task}: {reason}", task=attempt.task, reason=why)
+    started, ended = (clock_text(at) if at is not None else "-" for at in (attempt.started, attempt.ended))
+    code = "-" if attempt.exit_code is None else str(attempt.exit_code)
+    return str(attempt.number + 1), started, ended, spoken(attempt.outcome), code, why
 
 
-def _attempt_data(one: JobAttempt) -> dict[str, Any]:
-    data: dict[str, Any] = plain(one)
-    return {**data, "number": one.number + 1}
+def _attempt_data(attempt: JobAttempt) -> dict[str, Any]:
+    data: dict[str, Any] = plain(attempt)
+    return {**data, "number": attempt.number + 1}
 
 
-def _repair(one: MemberRepair) -> tuple[str, ...]:
-    after = spoken("waits") if one.back is None else span_text(one.back - one.lost)
-    task, why = f"{one.role}[{one.index}]", said(reasons(one.reason))
-    return task, clock_text(one.lost), one.before or "-", why, after, one.node or "-"
+def _repair(repair: MemberRepair) -> tuple[str, ...]:
+    after = spoken("waits") if repair.back is None else span_text(repair.back - repair.lost)
+    task, why = f"{repair.role}[{repair.index}]", said(reasons(repair.reason))
+    return task, clock_text(repair.lost), repair.before or "-", why, after, repair.node or "-"

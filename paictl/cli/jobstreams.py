@@ -90,19 +90,19 @@ def show_log(
 def _started(ask: Callable[[], _Answer], until: float) -> _Answer:
     """The answer about a task, by `until` (monotonic seconds) once it has started; why it has not is said each time
     that changes."""
-    told = ""
+    reason = ""
     while True:
         try:
             return ask()
         except NotStartedError as error:
             if time.monotonic() >= until:
-                if not told:  # it was asked once only
+                if not reason:  # it was asked once only
                     raise
                 over = text("{why}; timed out", why=error.message)
                 raise NotStartedError(over, where=error.where, hint=error.hint) from None
-            if error.message != told:
-                told = error.message
-                console.info(text("{why}; waiting for it to start (press Ctrl-C to stop)", why=told))
+            if error.message != reason:
+                reason = error.message
+                console.info(text("{why}; waiting for it to start (press Ctrl-C to stop)", why=reason))
         time.sleep(_LOOK)
 
 

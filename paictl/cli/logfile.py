@@ -23,11 +23,11 @@ from paictl.errors import PaictlError
 from paictl.places import log_file, state_folder
 
 SIZE: Final = 1 << 20
-"""Bytes after which a new file is begun."""
+"""Bytes after which a new file is started."""
 LOGS_KEPT: Final = 3
 """So many full files stay, ``paictl.log.1`` the newest of them."""
 _SECRET: Final = re.compile(r"--?([\w-]*-)?(password|passwd|pass|secret|token)", re.IGNORECASE)
-"""An option whose value nobody should read."""
+"""An option whose value is secret."""
 
 
 def note_failure(words: Sequence[str], code: int, error: PaictlError, seconds: float) -> Path | None:
@@ -88,7 +88,7 @@ def _ours(words: Sequence[str]) -> list[str]:
 
 
 def _short(filename: str) -> str:
-    """A file of the program from its package on: where it is installed is nobody's business."""
+    """A source file's path from its package on: the report must not show where paictl is installed."""
     _, package, rest = filename.rpartition(f"{os.sep}paictl{os.sep}")
     return f"paictl/{rest}" if package else os.path.basename(filename)  # noqa: PTH119 - no path of ours
 
@@ -103,11 +103,11 @@ def write_crash(error: Exception, words: Sequence[str]) -> Path | None:
     now = datetime.now(UTC)
     path = folder / f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}.txt"
     system = f"paictl {__version__}, Python {platform.python_version()}, {platform.platform()}"
-    told = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(error))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{now.isoformat(timespec='seconds')}\n{system}\npaictl {shlex.join(words)}\n\n{told}")
+            file.write(f"{now.isoformat(timespec='seconds')}\n{system}\npaictl {shlex.join(words)}\n\n{trace}")
         for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
             old.unlink(missing_ok=True)
     except OSError:

@@ -88,7 +88,7 @@ def _prepare(words: Sequence[str]) -> None:
     if "--no-color" in words:
         os.environ["NO_COLOR"] = "1"
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us: there is nobody to tell
+        if getattr(sys, name) is None:  # closed by the parent process: output has nowhere to go
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - for the whole run
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character gets an escape, not a traceback

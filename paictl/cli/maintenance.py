@@ -126,16 +126,19 @@ def remove(name: WindowName, state: StateOption = None) -> None:
 
 def window_line(window: MaintenanceWindow) -> str:
     """A window on one line."""
-    said = spoken("{name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
+    line = spoken("{name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
                   start=clock_text(window.start), end=clock_text(window.end))  # fmt: skip
-    return f"{said} ({window.reason})" if window.reason else said
+    return f"{line} ({window.reason})" if window.reason else line
 
 
 def _show_outlook(ahead: Outlook) -> None:
     """Who must leave, and what is at risk."""
     if ahead.leaving:
-        one, many = "{count} job runs there and may not end in time:", "{count} jobs run there and may not end in time:"
-        write(console.said(counted(one, many, len(ahead.leaving))))
+        singular, plural = (
+            "{count} job runs there and may not end in time:",
+            "{count} jobs run there and may not end in time:",
+        )
+        write(console.said(counted(singular, plural, len(ahead.leaving))))
         for job in ahead.leaving:
             ends = (
                 spoken("without a limit")

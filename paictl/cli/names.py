@@ -23,7 +23,7 @@ Names = Iterable[str]
 
 
 def _of_cluster(context: typer.Context, ask: Callable[[Cluster], Names]) -> list[str]:
-    """What a cluster answers; nothing where there is none, or it is broken."""
+    """What a cluster answers; empty if it does not exist or is broken."""
     from paictl.cluster.targets import chosen_name, open_target
 
     state = context.params.get("state")
@@ -135,7 +135,7 @@ def trace_formats() -> list[str]:
     """Formats of traces."""
     from paictl.sim.traces.load import FORMATS
 
-    return [one.name for one in FORMATS]
+    return [entry.name for entry in FORMATS]
 
 
 def mixes() -> list[str]:

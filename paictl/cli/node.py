@@ -99,8 +99,8 @@ def _hardware(machine: MachineSpec) -> str:
     if not machine.cpu:
         return console.said("not described")
     sku = machine.sku or text("no SKU")
-    said = text("{sku}, {cores} cores, {memory} GiB", sku=sku, cores=machine.cpu, memory=machine.memory // 2**30)
-    return console.said(said)
+    hardware = text("{sku}, {cores} cores, {memory} GiB", sku=sku, cores=machine.cpu, memory=machine.memory // 2**30)
+    return console.said(hardware)
 
 
 def _data(node: NodeView) -> dict[str, object]:
@@ -171,9 +171,9 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[str], st
     for changed in change_devices(open_cluster(state), names, change, devices):
         name, before, after = changed.after.machine.name, changed.before.bad_devices, changed.after.bad_devices
         wanted, which = changed.devices, listed(map(changed.after.device_name, changed.devices))
-        one, many = _DEVICES[failed, before == after]
+        singular, plural = _DEVICES[failed, before == after]
         console.outcome(
-            counted(one, many, len(wanted), which=which, name=name),
+            counted(singular, plural, len(wanted), which=which, name=name),
             name=name, change=change.value, devices=list(wanted), bad_devices=list(after),
         )  # fmt: skip
         if failed and before != after:
@@ -249,10 +249,10 @@ def add(
     if address is None:
         raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
-    said = text("node {name} added", name=name)
+    message = text("node {name} added", name=name)
     if added.reason:
-        said = text("node {name} added; it is {reason}", name=name, reason=reasons(added.reason))
-    console.outcome(said, name=name)
+        message = text("node {name} added; it is {reason}", name=name, reason=reasons(added.reason))
+    console.outcome(message, name=name)
 
 
 @app.command(

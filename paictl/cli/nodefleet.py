@@ -106,11 +106,11 @@ def end(results: dict[str, HostResult], output: Output) -> None:
     """Say what went wrong where, and end with the exit code of all of them."""
     if output is not Output.TABLE:
         console.write_data([_data(result) for result in results.values()], output)
-    for one in results.values():
-        if one.reach is not CommandStatus.DONE:
-            console.error(PaictlError(said(one.message), where=one.host, hint=said(one.hint) or None))
-        elif one.code:
-            console.info(spoken("{host}: exit code {code}", host=one.host, code=one.code))
+    for result in results.values():
+        if result.reach is not CommandStatus.DONE:
+            console.error(PaictlError(said(result.message), where=result.host, hint=said(result.hint) or None))
+        elif result.code:
+            console.info(spoken("{host}: exit code {code}", host=result.host, code=result.code))
     raise typer.Exit(exit_code(results))
 
 

@@ -45,8 +45,8 @@ def _opened(files: Files) -> tuple[Deployment, Cluster]:
     deployment = read_deployment(files.masters, files.workers, files.config)
     name = deployment.settings.cluster
     if settings.cluster not in (None, name):
-        said = text("config.yaml belongs to cluster {name}, not {wanted}", name=name, wanted=settings.cluster)
-        raise PaictlError(said, hint="nothing was done")
+        message = text("config.yaml belongs to cluster {name}, not {wanted}", name=name, wanted=settings.cluster)
+        raise PaictlError(message, hint="nothing was done")
     return deployment, open_target(name)
 
 
@@ -68,7 +68,7 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool, bre
 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:
-    """Show who is harmed, and ask; pods that nobody would start again are refused."""
+    """Show the affected jobs, and ask; refuse if nothing would restart a pod."""
     name = made.machine.name
     pods = pods_to_move(client, name)
     refuse_lonely(pods, name)
@@ -117,14 +117,14 @@ def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
     known = next((machine for machine in deployment.machines if machine.name == name), None)
     if known is not None:
         if known.role is Role.MASTER or address not in (None, known.address):
-            said = text(
+            message = text(
                 "{name} is {role} {address} in the lists", name=name, role=known.role.value, address=known.address
             )
-            raise PaictlError(said, hint="nothing was done")
+            raise PaictlError(message, hint="nothing was done")
         return known
     if address is None:
-        said = text("{name} is not in the list of workers", name=name)
-        raise PaictlError(said, hint="write it there, or give --address ADDRESS")
+        message = text("{name} is not in the list of workers", name=name)
+        raise PaictlError(message, hint="write it there, or give --address ADDRESS")
     check_machine(name, address)
     taken = next((machine for machine in deployment.machines if machine.address == address), None)
     if taken is not None:
@@ -136,8 +136,8 @@ def _note(files: Files, machine: Machine, *, there: bool) -> None:
     note_in_list(Path(files.workers), machine, there=there)
 
 
-def _tell(said: str, about: str = "") -> None:
-    (console.warning if about else console.detail)(f"{about}: {in_words(said)}" if about else in_words(said))
+def _tell(message: str, about: str = "") -> None:
+    (console.warning if about else console.detail)(f"{about}: {in_words(message)}" if about else in_words(message))
 
 
 def _now() -> datetime:

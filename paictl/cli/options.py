@@ -38,7 +38,7 @@ def kind_named(word: str) -> FileKind:
 
 
 def meant(word: str, names: tuple[str, ...]) -> str:
-    """The hint for a word that is none of some names: the nearest one, or all of them."""
+    """The hint for an unknown name: the nearest known name, or all of them."""
     near = difflib.get_close_matches(word, names, 1)
     if near:
         return text("did you mean {near!r}?", near=near[0])

@@ -1,4 +1,4 @@
-"""How a run is shown while it goes on: one line a phase, and services that machines without a registry cannot run."""
+"""The progress of a run: one line per phase, and services that machines without a registry cannot run."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class Display:
         if self._status is not None and self._under_way:
             from rich.text import Text  # late: only a terminal needs it
 
-            self._status.update(Text("\n".join(self._under_way.values())))  # no markup, whatever a service says
+            self._status.update(Text("\n".join(self._under_way.values())))  # no markup in what a service reports
 
 
 def say_left(left: Sequence[LeftOut]) -> None:
     """Which services were left out and why, a line each, and what would let them start."""
-    for one in left:
-        console.write(f"{one.service}: {said(one.why)}")
-    if any(one.images for one in left):
+    for omission in left:
+        console.write(f"{omission.service}: {said(omission.why)}")
+    if any(omission.images for omission in left):
         console.info(
             spoken("to start them, put archives of their images into images/ of the artifacts and apply again")
         )

@@ -33,11 +33,11 @@ class IndexUnreachableError(PaictlError):
 
 def index_address() -> str:
     """The package index of this machine."""
-    return next((found for name in VARIABLES if (found := os.environ.get(name))), INDEX)
+    return next((address for name in VARIABLES if (address := os.environ.get(name))), INDEX)
 
 
 def newest_release(index: str, seconds: float) -> str | None:
-    """The newest release of paictl on an index, None if there is none. Raises `IndexUnreachableError`.
+    """The newest release of paictl on an index; None without a release. Raises `IndexUnreachableError`.
 
     Versions that are not final, and those of which every file was withdrawn, do not count.
     """
@@ -51,7 +51,7 @@ def newest_release(index: str, seconds: float) -> str | None:
     named = given if isinstance(given, list) else [_version_of(str(file.get("filename", ""))) for file in files]
     withdrawn = {_version_of(str(file.get("filename", ""))) for file in files if file.get("yanked")}
     alive = {_version_of(str(file.get("filename", ""))) for file in files if not file.get("yanked")}
-    return _newest(str(one) for one in named if one not in withdrawn - alive)
+    return _newest(str(version) for version in named if version not in withdrawn - alive)
 
 
 def is_newer(release: str, own: str) -> bool:
@@ -92,20 +92,20 @@ def _asked(index: str, seconds: float) -> dict[str, Any] | None:
         request.add_header("Authorization", f"Basic {base64.b64encode(user.encode()).decode()}")
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310 - the scheme was looked at
-            found = json.loads(answer.read(MOST))
+            data = json.loads(answer.read(MOST))
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 404:
                 return None
-            said = text("the package index answered {code} {reason}", code=error.code, reason=error.reason)
-            raise IndexUnreachableError(said, where=_shown(index)) from None
+            message = text("the package index answered {code} {reason}", code=error.code, reason=error.reason)
+            raise IndexUnreachableError(message, where=_shown(index)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise IndexUnreachableError(
             text("the package index cannot be reached: {reason}", reason=reason), where=_shown(index),
             hint=text("give a mirror that this machine can reach: --index URL, or PIP_INDEX_URL"),
         ) from None  # fmt: skip
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _shown(index: str) -> str:

@@ -85,11 +85,11 @@ def add(
         write(spoken("reservation added: {reservation}", reservation=reservation_line(known)))
 
 
-def read_cells(said: str) -> tuple[int, str]:
+def read_cells(word: str) -> tuple[int, str]:
     """Number and type of cells, as in ``4xV100-NODE``; raises `PaictlError` for anything else."""
-    match = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", said)
+    match = re.fullmatch(r"([1-9][0-9]{0,5})x([^\s]+)", word)
     if match is None:
-        raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
+        raise PaictlError(text("{said!r} is not a number of cells", said=word), hint="write for instance 4xV100-NODE")
     return int(match[1]), match[2]
 
 
@@ -148,8 +148,8 @@ def reservation_line(view: ReservationView) -> str:
     start, end = clock_text(view.start), clock_text(view.end)
     size = view.kept
     if view.repeat == Repeat.ONCE:
-        said = spoken("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
+        line = spoken("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
     else:
-        said = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
+        line = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
                       repeat=view.repeat, start=start, end=end)  # fmt: skip
-    return f"{said} ({view.reason})" if view.reason else said
+    return f"{line} ({view.reason})" if view.reason else line

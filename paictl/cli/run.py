@@ -52,7 +52,7 @@ def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int,
 
 
 def _keep(arguments: Sequence[str], code: int, error: PaictlError, seconds: float) -> None:
-    """Add a failure to the log file; where that is, is said to whoever wants to know more."""
+    """Add a failure to the log file; the path of the file is printed with --verbose."""
     from paictl.cli.logfile import note_failure  # late: what works writes nothing
 
     path = note_failure(arguments, code, error, seconds)
@@ -86,14 +86,14 @@ def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlE
 
 
 def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
-    """What to say about an exception that is none of ours; where it came from is kept in a file."""
+    """The error for an unexpected exception; the traceback is kept in a file."""
     if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
         return PaictlError(
             text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
-    if isinstance(error, ModuleNotFoundError) and (found := _lacking(error, arguments)) is not None:
-        return found
+    if isinstance(error, ModuleNotFoundError) and (problem := _lacking(error, arguments)) is not None:
+        return problem
     from paictl.cli.logfile import write_crash
 
     kept = write_crash(error, arguments)
@@ -176,8 +176,8 @@ def _message(error: Any) -> tuple[str, str | None]:
         return (error.message, _name(param)) if error.message else (text("missing {name}", name=_name(param)), None)
     if hasattr(error, "possibilities"):
         return text("no such option: {name}", name=error.option_name), None
-    said = str(error.message or error.format_message()).rstrip(".")
-    return recalled(said[:1].lower() + said[1:], _BY_TYPER), None
+    message = str(error.message or error.format_message()).rstrip(".")
+    return recalled(message[:1].lower() + message[1:], _BY_TYPER), None
 
 
 _BY_TYPER: Final = (

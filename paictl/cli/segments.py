@@ -1,4 +1,4 @@
-"""Segments of styled text, and how a terminal is told of the styles that every terminal has."""
+"""Segments of styled text, and the escape sequences for the styles that every terminal has."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def painted(segment: Segment) -> str | None:
 
 @cache
 def _codes(style: str) -> str | None:
-    found = [_CODES.get(word) for word in style.split()]
-    return None if None in found else ";".join(filter(None, found))
+    codes = [_CODES.get(word) for word in style.split()]
+    return None if None in codes else ";".join(filter(None, codes))

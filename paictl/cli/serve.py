@@ -133,7 +133,7 @@ def _say(cluster: Cluster, where: str) -> None:
 
 
 def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[], Cluster]:
-    """Where threads get their clusters: one each, but one for all of a cluster far away, which is told of its jobs."""
+    """Where threads get their clusters: one per thread; a remote cluster, whose jobs are watched, is shared."""
     if not isinstance(cluster, FollowsJobs):
         return connect
     cluster.follow_jobs()
@@ -142,10 +142,10 @@ def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[
 
 def _secret_in(path: Path) -> str:
     try:
-        found = path.read_text(encoding="utf-8").strip()
+        secret = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise PaictlError(text("cannot be read: {reason}", reason=reason), where=str(path)) from None
-    if not found:
+    if not secret:
         raise PaictlError("the file is empty", where=str(path))
-    return found
+    return secret

@@ -97,8 +97,8 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
     services = operate.list_services(cluster)
     views = {service.service.name: service.view for service in services if service.view is not None}
     data: list[dict[str, Any]] = []
-    for one in services:
-        service, view = one.service, one.view
+    for entry in services:
+        service, view = entry.service, entry.view
         condition = "absent" if view is None else _state_of(view)
         since = None if view is None else rfc3339(view.since)
         loaded = None if view is None else view.loaded
@@ -159,8 +159,8 @@ def status(
             for its in (condition.readiness for condition in conditions)
         ]
         write_table(("NAME", "STATE", "READY", "WHY NOT"), rows)
-        for one in conditions:
-            _say_changes(one)
+        for condition in conditions:
+            _say_changes(condition)
     raise typer.Exit(ExitCode.OK if all(condition.good for condition in conditions) else ExitCode.NEGATIVE)
 
 
@@ -370,7 +370,7 @@ def _now() -> datetime:
 
 
 def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
-    """Let somebody name the cluster before services go that nobody named, or data are lost."""
+    """Ask for the cluster's name before services are deleted that were not named, or data are lost."""
     action = prepared.plan.request.action.value
     if not prepared.plan.steps or not (prepared.sweeping or action == "delete"):
         return
@@ -388,8 +388,8 @@ def _say(prepared: Prepared) -> None:
     for remark in plan.warnings:
         console.info(text("warning: {name} {what}", name=remark.service, what=remark.text))
     for name, objects in prepared.stale.items():
-        for one in objects:
-            console.info(text("{name} no longer includes {object}: it will be deleted", name=name, object=one))
+        for leftover in objects:
+            console.info(text("{name} no longer includes {object}: it will be deleted", name=name, object=leftover))
     for loss in plan.losses:
         for data in loss.data:
             if prepared.data_stay:

@@ -25,7 +25,7 @@ _LEAST_IDLE = 60
 
 
 def wish(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None) -> SessionSpec:
-    """What a session asks for; raises `PaictlError` for a time that is none, or too short."""
+    """What a session asks for; raises `PaictlError` for a malformed or too short time."""
     try:
         seconds = parse_duration(idle)
     except DurationError as error:
@@ -91,8 +91,8 @@ def _refuse_unless_running(cluster: Cluster, key: str) -> None:
     """Raise `NotStartedError` for a session that may yet start, `ClusterError` for one that never will."""
     job = cluster.job(key)
     if job.state.ended:
-        said = text("session {job} has ended: {reason}", job=key, reason=job.reason or job.state.value)
-        raise ClusterError(said, hint=text("what happened: paictl job events {job}", job=key))
+        message = text("session {job} has ended: {reason}", job=key, reason=job.reason or job.state.value)
+        raise ClusterError(message, hint=text("what happened: paictl job events {job}", job=key))
     task = next(iter(job.tasks), None)
     if task is None or task.started is None or task.state.lower() != "running":
         reason = (task.reason if task is not None else "") or job.reason or text("it waits for devices")

@@ -69,7 +69,7 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a storage. A terminal asks for the SMB password; scripts pass it on standard input."""
-    given = [(kind, said) for kind, said in zip(KINDS, (nfs, smb, pvc), strict=True) if said is not None]
+    given = [(kind, value) for kind, value in zip(KINDS, (nfs, smb, pvc), strict=True) if value is not None]
     if len(given) != 1:
         raise PaictlError(text("say where the storage is"), hint=text("give one of --nfs, --smb and --pvc"))
     if not vc:
@@ -94,10 +94,10 @@ def add(
 
 def _password(user: str, stdin: bool) -> str:
     if stdin:
-        found = sys.stdin.readline().rstrip("\r\n")
-        if not found:
+        password = sys.stdin.readline().rstrip("\r\n")
+        if not password:
             raise PaictlError(text("the password on standard input is empty"))
-        return found
+        return password
     if not settings.may_ask:
         raise PaictlError("needs a password", hint=text("run it in a terminal, or give --password-stdin"))
     return str(typer.prompt(console.said(text("password of {name}", name=user)), hide_input=True, err=True))

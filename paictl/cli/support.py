@@ -93,7 +93,9 @@ def bundle(
     if output is not Output.TABLE:
         write_data({"file": str(path), "files": sorted(made.files), "missing": dict(made.missing)}, output)
     else:
-        write_table(("FILE", "BYTES"), [(one, len(content.encode())) for one, content in sorted(made.files.items())])
+        write_table(
+            ("FILE", "BYTES"), [(member, len(content.encode())) for member, content in sorted(made.files.items())]
+        )
         console.write(console.spoken("wrote {path}", path=path))
     for part, why in list(made.missing.items())[:_MOST_NAMED]:
         console.warning(f"{part}: {said(why)}")

@@ -140,18 +140,18 @@ def _fitted(widths: Sequence[int], least: Sequence[int], room: int, *, first_las
 
     With `first_last` the first column loses only when the others have nothing left to lose.
     """
-    found = list(widths)
-    order = [range(1, len(found)), range(1)] if first_last else [range(len(found))]
+    fitted = list(widths)
+    order = [range(1, len(fitted)), range(1)] if first_last else [range(len(fitted))]
     for losing in order:
-        excess = sum(found) - room
+        excess = sum(fitted) - room
         if excess > 0:
-            bound = _bound([found[index] for index in losing], [least[index] for index in losing], excess)
+            bound = _bound([fitted[index] for index in losing], [least[index] for index in losing], excess)
             for index in losing:
-                found[index] = min(found[index], max(least[index], bound))
+                fitted[index] = min(fitted[index], max(least[index], bound))
             for index in losing:  # the bound is the same for all: what it took too much goes back
-                spare = room - sum(found)
-                found[index] += max(0, min(spare, 1, widths[index] - found[index]))
-    return found
+                spare = room - sum(fitted)
+                fitted[index] += max(0, min(spare, 1, widths[index] - fitted[index]))
+    return fitted
 
 
 def _bound(widths: Sequence[int], least: Sequence[int], excess: int) -> int:
@@ -244,10 +244,10 @@ def _chopped(word: str, width: int) -> list[str]:
 
 def _stripped(line: Line) -> Line:
     """A line without blanks at its end and without segments that are empty."""
-    found = list(line)
-    while found and not found[-1][1].rstrip():
-        found.pop()
-    if found:
-        style, text = found[-1]
-        found[-1] = style, text.rstrip()
-    return [segment for segment in found if segment[1]]
+    segments = list(line)
+    while segments and not segments[-1][1].rstrip():
+        segments.pop()
+    if segments:
+        style, text = segments[-1]
+        segments[-1] = style, text.rstrip()
+    return [segment for segment in segments if segment[1]]

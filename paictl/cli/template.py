@@ -42,32 +42,32 @@ def add(name: Name, folder: Folder, vc: Vcs = None, state: StateOption = None) -
     """
     if not vc:
         raise PaictlError(text("say who may use it"), hint=text("--vc VC, or --vc '*' for all virtual clusters"))
-    found = _read(folder)
-    _done(operate.add(open_cluster(state), name, found, vc))
+    content = _read(folder)
+    _done(operate.add(open_cluster(state), name, content, vc))
 
 
 @app.command(epilog="paictl template sync vision ./job-templates")
 def sync(name: Name, folder: Folder, vc: Vcs = None, state: StateOption = None) -> None:
     """Replace the files of a library with those of a folder, and with --vc, the virtual clusters that may use it."""
-    found = _read(folder)
-    _done(operate.sync(open_cluster(state), name, found, vc or ()))
+    content = _read(folder)
+    _done(operate.sync(open_cluster(state), name, content, vc or ()))
 
 
 def _read(folder: Path) -> FolderRead:
-    found = operate.read_folder(folder)
-    for path, why in found.skipped:
+    content = operate.read_folder(folder)
+    for path, why in content.skipped:
         console.warning(text("{path} is left out: {why}", path=path, why=why))
-    for path in sorted(found.problems):
-        warn(found.problems[path], f"paictl config validate {folder / path}")
-    return found
+    for path in sorted(content.problems):
+        warn(content.problems[path], f"paictl config validate {folder / path}")
+    return content
 
 
 def _done(library: TemplateLibrary) -> None:
-    said = counted(
+    message = counted(
         "template library {name}: {count} template for {vcs}", "template library {name}: {count} templates for {vcs}",
         count=len(library.templates), name=library.name, vcs=_vcs(library),
     )  # fmt: skip
-    console.outcome(said, name=library.name, vcs=list(library.vcs), templates=len(library.templates))
+    console.outcome(message, name=library.name, vcs=list(library.vcs), templates=len(library.templates))
 
 
 @app.command(
@@ -104,8 +104,8 @@ def _vcs(library: TemplateLibrary) -> str:
 def _state(template: JobTemplate) -> str:
     errors = counted("{count} error", "{count} errors", count=template.errors)
     warnings = counted("{count} warning", "{count} warnings", count=template.warnings)
-    found = ((errors, template.errors), (warnings, template.warnings))
-    return console.said(joined(", ", [words for words, count in found if count])) or "ok"
+    counts = ((errors, template.errors), (warnings, template.warnings))
+    return console.said(joined(", ", [words for words, count in counts if count])) or "ok"
 
 
 def _data(library: TemplateLibrary) -> dict[str, Any]:

@@ -44,9 +44,9 @@ def sign_in(
 
     Enter the displayed code in a browser, on this machine or any other. The token is valid for a week.
     """
-    found = devicecode.sign_in(server, _show, authority, math.inf if timeout is None else timeout)
-    console.info(text("signed in as {user}", user=found.user))
-    write(found.token)
+    login = devicecode.sign_in(server, _show, authority, math.inf if timeout is None else timeout)
+    console.info(text("signed in as {user}", user=login.user))
+    write(login.token)
 
 
 def _show(code: DeviceCode) -> None:
@@ -146,7 +146,7 @@ def add(
         password = generated()
         written = write_together(
             generate_password.parent, {generate_password.name: f"{password}\n"}, mode=0o600
-        )  # before the account: nobody could sign in to one whose password is lost
+        )  # before the account: a lost password would lock the user out
         try:
             account = added(cluster.users, NewUser(name, password, admin, vc or (), email))
         except BaseException:
@@ -212,7 +212,7 @@ app.command("sign-in", epilog=EXAMPLE)(sign_in)
 
 
 def _password(name: str, stdin: bool) -> str:
-    """The password that somebody types, or the first line of standard input; never an argument, which all could see."""
+    """The typed password, or the first line of standard input; never an argument, which other users could see."""
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not settings.may_ask:

@@ -48,7 +48,7 @@ def project_file() -> Path | None:
 
 
 def setting(key: str) -> Any:
-    """A key for all commands: from the environment, the project's file, or the user's; None if nobody set it."""
+    """A key for all commands: from the environment, the project's file, or the user's; None if it is not set."""
     if key in ENVIRONMENT and (value := os.environ.get(ENVIRONMENT[key])):
         return value
     if key == "state" and os.environ.get("PAICTL_STATE"):
@@ -58,7 +58,7 @@ def setting(key: str) -> Any:
 
 def defaults_for(path: Sequence[str], params: Sequence[Any]) -> dict[str, Any]:
     """What the user has set for the options of a command, by the names of its parameters."""
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     contents = _contents()
     for param in params:
         names = [name.removeprefix("--") for name in param.opts if name.startswith("--")]
@@ -69,8 +69,8 @@ def defaults_for(path: Sequence[str], params: Sequence[Any]) -> dict[str, Any]:
                 if name == "output" and value not in choices_of(param):
                     value = None  # a file or folder, or a form that this command does not know
             if value is not None:
-                found[param.name] = [str(one) for one in value] if isinstance(value, list) else _plain(value)
-    return found
+                defaults[param.name] = [str(item) for item in value] if isinstance(value, list) else _plain(value)
+    return defaults
 
 
 def _plain(value: Any) -> Any:
@@ -95,10 +95,10 @@ def _contents() -> list[dict[str, Any]]:
 
 def _stamp(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 @cache

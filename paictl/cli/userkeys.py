@@ -34,8 +34,8 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a public key to an account; jobs submitted from now on accept it."""
-    said = read_bytes(str(file)).decode("utf-8", errors="replace")
-    key = operate.add_key(open_cluster(state).users, name, said, title)
+    content = read_bytes(str(file)).decode("utf-8", errors="replace")
+    key = operate.add_key(open_cluster(state).users, name, content, title)
     console.outcome(
         text("key {title} added to user {name}", title=key.title or key.fingerprint, name=name),
         name=name, fingerprint=key.fingerprint,

@@ -39,7 +39,7 @@ class Plain:
         several = param.multiple or param.nargs == -1
         try:
             if several:
-                return tuple(self._read(one) for one in value or ())
+                return tuple(self._read(item) for item in value or ())
             return None if value is None else self._read(value)
         except BadWordError as error:
             error.ctx, error.param = ctx, param
@@ -67,7 +67,7 @@ def kind_of(param: Any) -> str:
     if get_origin(annotation) is list:
         (annotation,) = get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return "|".join(str(one.value) for one in annotation)
+        return "|".join(str(member.value) for member in annotation)
     return {int: "N", float: "X", Path: "PATH"}.get(annotation, "TEXT")
 
 
@@ -75,7 +75,7 @@ def choices_of(param: Any) -> tuple[str, ...]:
     """The words that an option takes; empty where it takes others as well."""
     annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return tuple(str(one.value) for one in annotation)
+        return tuple(str(member.value) for member in annotation)
     return ()
 
 
@@ -131,15 +131,15 @@ def _number(kind: Any, least: float | None, most: float | None) -> Reader:
 
 
 def _choice(annotation: type[Enum]) -> Reader:
-    names = {str(one.value): one for one in annotation}
+    names = {str(member.value): member for member in annotation}
 
     def read(value: Any) -> Enum:
         if isinstance(value, annotation):
             return value
         if value not in names:
             listed = ", ".join(repr(name) for name in names)
-            said = text("{value} is not one of {names}", value=repr(value), names=listed)
-            raise BadWordError(said, nearest(value, names, 0.6) or "")
+            message = text("{value} is not one of {names}", value=repr(value), names=listed)
+            raise BadWordError(message, nearest(value, names, 0.6) or "")
         return names[value]
 
     return read

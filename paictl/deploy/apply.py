@@ -48,7 +48,7 @@ class PlanFile:
 
 
 def wish_of(desired: Desired) -> dict[str, Any]:
-    """What is wished, as values of JSON and without secrets: what makes two deployments the same."""
+    """The desired state as JSON values without secrets: two deployments with the same one are the same."""
     deployment = desired.deployment
     settings = asdict(deployment.settings)
     settings.pop("notes")
@@ -212,12 +212,12 @@ def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Host
 
 
 def plan_from(path: Path) -> PlanFile:
-    """A plan that was written; raises `PaictlError` for a file that is none."""
+    """Read a plan file; raises `PaictlError` if the file is not a plan."""
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         if data["schemaVersion"] != _SCHEMA:
             raise PaictlError("was written by another version of paictl", where=str(path), hint="plan again")
-        changes = tuple(HostChange(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
+        changes = tuple(HostChange(row["phase"], row["host"], tuple(row["what"])) for row in data["changes"])
         return PlanFile(
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
         )

@@ -134,10 +134,10 @@ def read_backup(path: Path) -> Backup:
 
 
 def unpack(backup: Backup, name: str, target: Path) -> None:
-    """Write one file of a backup, of mode 0600; raises `ArchiveError` if it is not what it was any more."""
+    """Write one file of a backup, of mode 0600; raises `ArchiveError` if the file was modified."""
     digest = hashlib.sha256()
     with _opened(backup.path) as packed:
-        member = next((one for one in packed if one.name == name), None)
+        member = next((entry for entry in packed if entry.name == name), None)
         content = packed.extractfile(member) if member is not None else None
         if content is None:
             raise _spoiled(backup.path, text("it lacks {name}", name=name))
@@ -152,7 +152,7 @@ def unpack(backup: Backup, name: str, target: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    """An archive to read from its begin to its end; whatever is wrong with its form is an `ArchiveError`."""
+    """An archive to read from beginning to end; raises `ArchiveError` for a malformed one."""
     try:
         with tarfile.open(path, "r|gz") as packed:
             yield packed
@@ -193,18 +193,18 @@ def _sha256(path: Path) -> str:
 
 
 def _digest(content: Any) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while block := content.read(_BLOCK):
-        found.update(block)
-    return found.hexdigest()
+        digest.update(block)
+    return digest.hexdigest()
 
 
 TRANSFER: Final = 3600.0
 """Seconds that a snapshot may be under way; etcd keeps at most 8 GiB."""
 _VERB: Final = 600.0
 
-Told = Mapping[str, Any]
-"""What a verb has told of a master."""
+JsonObject = Mapping[str, Any]
+"""The request to a master's script, or its answer."""
 
 
 class Masters:
@@ -215,21 +215,21 @@ class Masters:
         self._program = (resource_folder("playbooks") / "files" / "paictl_etcd.py").read_bytes()
 
     def ask(
-        self, verb: str, wish: Told | None = None, hosts: Iterable[Host] | None = None
-    ) -> tuple[dict[str, Told], dict[str, HostResult]]:
-        """What each master told, by name, and the results of those that did not."""
+        self, verb: str, wish: JsonObject | None = None, hosts: Iterable[Host] | None = None
+    ) -> tuple[dict[str, JsonObject], dict[str, HostResult]]:
+        """Each master's answer by name, and the results of those that failed."""
         line = f"python3 -B - {verb} {shlex.quote(json.dumps(wish or {}))}"
         results = self.fleet.run(
             line, stdin=self._program, manner=CommandOptions(sudo=True, timeout=_VERB), hosts=hosts
         )
-        told = {name: json.loads(result.stdout) for name, result in results.items() if result.ok}
-        return told, {name: result for name, result in results.items() if not result.ok}
+        answers = {name: json.loads(result.stdout) for name, result in results.items() if result.ok}
+        return answers, {name: result for name, result in results.items() if not result.ok}
 
-    def all(self, verb: str, wish: Told | None = None) -> dict[str, Told]:
-        """What all masters told; raises `DeployError` with what is wrong on those that did not."""
-        told, bad = self.ask(verb, wish)
-        raise_for(bad, len(told) + len(bad))
-        return told
+    def all(self, verb: str, wish: JsonObject | None = None) -> dict[str, JsonObject]:
+        """All masters' answers by name; raises `DeployError` naming the masters that failed, with reasons."""
+        answers, bad = self.ask(verb, wish)
+        raise_for(bad, len(answers) + len(bad))
+        return answers
 
     def upload(self, source: Path, target: Callable[[str], str]) -> None:
         """Put a file on all masters, where each wants it; raises `DeployError` where that did not work."""
@@ -244,17 +244,17 @@ class Masters:
 
 
 def raise_for(bad: Mapping[str, HostResult], of: int) -> None:
-    """Raise `DeployError` naming the masters that did not do it, if there are any."""
+    """Raise `DeployError` naming the masters that failed, if any did."""
     if not bad:
         return
-    said = "; ".join(f"{name}: {why(one)}" for name, one in list(bad.items())[:3])
+    message = "; ".join(f"{name}: {why(result)}" for name, result in list(bad.items())[:3])
     code = exit_code(bad)
     if code is not ExitCode.NEGATIVE and len(bad) < of:
         code = ExitCode.PARTIAL
     hint = next((result.hint for result in bad.values() if result.hint), "") or text(
         "run the same command again to resume"
     )
-    raise DeployError(said, exit_code=code, hint=hint)
+    raise DeployError(message, exit_code=code, hint=hint)
 
 
 def why(result: HostResult) -> str:

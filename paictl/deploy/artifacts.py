@@ -88,8 +88,8 @@ class ArtifactError(PaictlError):
     def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
         hint = "no host was changed; create the folder again: paictl deploy bundle create"
         first, more = faults[0].said, len(faults) - 1
-        told = text("{fault} and {count} more", fault=first, count=more) if more else first
-        super().__init__(told, where=str(folder), hint=hint)
+        message = text("{fault} and {count} more", fault=first, count=more) if more else first
+        super().__init__(message, where=str(folder), hint=hint)
         self.faults = tuple(faults)
 
 
@@ -109,11 +109,11 @@ class Artifacts:
         return tuple(artifact for artifact in self.all if artifact.kind is kind and artifact.arch in (arch, ANY))
 
     def find(self, name: str, arch: str = "amd64") -> Artifact | None:
-        """The file of a name and an architecture; None where there is none."""
+        """The file with a name and an architecture; None if the folder has no such file."""
         return next((artifact for artifact in self.all if artifact.name == name and artifact.arch in (arch, ANY)), None)
 
     def need(self, name: str, arch: str = "amd64") -> Artifact:
-        """The same; raises `PaictlError` where there is none."""
+        """The same; raises `PaictlError` if the folder has no such file."""
         artifact = self.find(name, arch)
         if artifact is None:
             hint = "to see what is available: paictl deploy bundle list"
@@ -125,15 +125,15 @@ class Artifacts:
         return artifact
 
     def version(self, wished: str = "") -> str:
-        """The version of Kubernetes here; raises `PaictlError` if another one is wished, or they are mixed."""
-        found = {artifact.version for artifact in self.all if artifact.name in ("kubeadm", "kubelet", "kubectl")}
-        if len(found) != 1:
-            said = ", ".join(sorted(found)) or "no version"
+        """The folder's Kubernetes version; raises `PaictlError` if another is required, or if versions are mixed."""
+        versions = {artifact.version for artifact in self.all if artifact.name in ("kubeadm", "kubelet", "kubectl")}
+        if len(versions) != 1:
+            listed = ", ".join(sorted(versions)) or "no version"
             raise PaictlError(
-                text("kubeadm, kubelet and kubectl must have the same version; found: {said}", said=said),
+                text("kubeadm, kubelet and kubectl must have the same version; found: {said}", said=listed),
                 where=self.where,
             )
-        (version,) = found
+        (version,) = versions
         if wished and wished != version:
             hint = text("create a folder with it: paictl deploy bundle create --kubernetes {version}", version=wished)
             raise PaictlError(
@@ -166,16 +166,16 @@ def local_folder(source: str) -> Path | None:
 
 
 def read_lock(folder: Path) -> Artifacts:
-    """The folder's lock file; raises `PaictlError` where there is none, or it is none that can be trusted."""
+    """Read the folder's lock file; raises `PaictlError` if it is missing or cannot be trusted."""
     path = folder / LOCK
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if found["schemaVersion"] != _SCHEMA:
+        lock: Any = json.loads(path.read_text(encoding="utf-8"))
+        if lock["schemaVersion"] != _SCHEMA:
             raise PaictlError(
-                text("was written by another version of paictl (schema {value})", value=found["schemaVersion"]),
+                text("was written by another version of paictl (schema {value})", value=lock["schemaVersion"]),
                 where=str(path),
             )
-        rows = tuple(_artifact(row) for row in found["artifacts"])
+        rows = tuple(_artifact(row) for row in lock["artifacts"])
     except FileNotFoundError:
         hint = "make it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
         raise PaictlError("no artifact folder here", where=str(folder), hint=hint) from None
@@ -209,11 +209,11 @@ def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
 
 
 def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[ArtifactFault, ...]:
-    """Every file that is missing or is not the one of the lock; of all, or of some."""
+    """Every file that is missing or differs from the lock, among all files or the `chosen` ones."""
     wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
     with ThreadPoolExecutor(_HASHING) as pool:
-        found = pool.map(lambda one: _fault(artifacts.file(one), one), wanted)
-        return tuple(fault for fault in found if fault is not None)
+        faults = pool.map(lambda artifact: _fault(artifacts.file(artifact), artifact), wanted)
+        return tuple(fault for fault in faults if fault is not None)
 
 
 def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
@@ -225,8 +225,8 @@ def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
         return ArtifactFault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
     if sum_ == wanted.sha256:
         return None
-    said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
-    return ArtifactFault(wanted.name, str(path), said)
+    message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
+    return ArtifactFault(wanted.name, str(path), message)
 
 
 def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:

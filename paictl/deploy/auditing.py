@@ -55,21 +55,21 @@ class Audit:
 
 def audit(deployment: Deployment, options: SshOptions, client: KubeClient) -> Audit:
     """Look at all machines and at the API; nothing is changed. Raises `PaictlError` if the API does not answer."""
-    told, bad = _ask(deployment, options)
-    machines = [machine for machine in deployment.machines if machine.name in told]
+    answers, bad = _ask(deployment, options)
+    machines = [machine for machine in deployment.machines if machine.name in answers]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        kubelets = dict(zip(told, pool.map(partial(_kubelet, client), told), strict=True))
+        kubelets = dict(zip(answers, pool.map(partial(_kubelet, client), answers), strict=True))
     findings: list[AuditFinding] = []
     for machine in machines:
-        findings += judge_host(_evidence(machine, told[machine.name], kubelets[machine.name]))
+        findings += judge_host(_evidence(machine, answers[machine.name], kubelets[machine.name]))
     findings += judge_cluster(cluster_looks(client, deployment.settings.pod_security))
     return Audit(tuple(findings), bad)
 
 
 def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], dict[str, HostResult]]:
-    """What each machine told, and the results of those that did not."""
+    """Each machine's answer by name, and the results of those that failed."""
     program = (resource_folder("playbooks") / "files" / "paictl_audit.py").read_bytes()
-    told: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     bad: dict[str, HostResult] = {}
     everything = hosts_of(deployment)
     with Fleet(everything, options) as fleet:
@@ -82,26 +82,26 @@ def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], d
             line = f"python3 -B - {shlex.quote(json.dumps(wish))}"
             for name, result in fleet.run(line, stdin=program, manner=_MANNER, hosts=hosts).items() if hosts else ():
                 if result.ok:
-                    told[name] = json.loads(result.stdout)
+                    answers[name] = json.loads(result.stdout)
                 else:
                     bad[name] = result
-    return told, bad
+    return answers, bad
 
 
 def _kubelet(client: KubeClient, name: str) -> Mapping[str, Any] | None:
     """A kubelet's configuration as it runs; None where it does not answer."""
     try:
-        found = client.get(f"/api/v1/nodes/{name}/proxy/configz", timeout=20.0)
+        answer = client.get(f"/api/v1/nodes/{name}/proxy/configz", timeout=20.0)
     except PaictlError:
         return None
-    config: Mapping[str, Any] = found.get("kubeletconfig") or {}
+    config: Mapping[str, Any] = answer.get("kubeletconfig") or {}
     return config
 
 
-def _evidence(machine: Machine, told: Mapping[str, Any], kubelet: Mapping[str, Any] | None) -> HostEvidence:
+def _evidence(machine: Machine, answer: Mapping[str, Any], kubelet: Mapping[str, Any] | None) -> HostEvidence:
     return HostEvidence(
-        machine.name, machine.role is Role.MASTER, told["files"], told["programs"], told["probes"], kubelet,
-        told.get("secrets"), told.get("serving", ""),
+        machine.name, machine.role is Role.MASTER, answer["files"], answer["programs"], answer["probes"], kubelet,
+        answer.get("secrets"), answer.get("serving", ""),
     )  # fmt: skip
 
 
@@ -185,12 +185,12 @@ def _unenforced(namespaces: Iterable[Any]) -> Iterator[str]:
             yield _name(namespace)
 
 
-def audit_data(found: Audit) -> dict[str, Any]:
-    """An audit as values of JSON."""
+def audit_data(report: Audit) -> dict[str, Any]:
+    """An audit as JSON values."""
     return {
-        "ok": not found.count(AuditState.FAIL) and not found.unreached,
-        "counts": {state.value: found.count(state) for state in AuditState},
-        "unreached": {name: why(result) for name, result in found.unreached.items()},
+        "ok": not report.count(AuditState.FAIL) and not report.unreached,
+        "counts": {state.value: report.count(state) for state in AuditState},
+        "unreached": {name: why(result) for name, result in report.unreached.items()},
         "findings": [
             {
                 "id": finding.id,
@@ -202,6 +202,6 @@ def audit_data(found: Audit) -> dict[str, Any]:
                 "evidence": finding.evidence,
                 "remedy": finding.remedy,
             }
-            for finding in found.findings
+            for finding in report.findings
         ],
     }  # fmt: skip

@@ -16,8 +16,8 @@ from paictl.deploy.archive import (
     TRANSFER,
     Backup,
     BackupManifest,
+    JsonObject,
     Masters,
-    Told,
     file_name,
     raise_for,
     write_backup,
@@ -69,38 +69,38 @@ def backup(
     inventory = hosts_of(deployment).only([master.name for master in deployment.masters])
     with Fleet(inventory, options) as fleet:
         masters = Masters(fleet)
-        host, told = _saved(masters, tell)
+        host, answer = _saved(masters, tell)
         try:
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".paictl-backup-") as folder:
-                files = _fetched(fleet, host, told, Path(folder))
+                files = _fetched(fleet, host, answer, Path(folder))
                 for name, body in (pushed.files or {}).items():
                     files[CONFIGURATION + name] = _written(Path(folder) / f"configuration-{len(files)}", body)
-                return write_backup(target, _manifest(deployment, host, told, pushed, now()), files)
+                return write_backup(target, _manifest(deployment, host, answer, pushed, now()), files)
         finally:
             masters.ask("tidy", hosts=[host])  # where it does not work, the next backup clears it away
 
 
-def _saved(masters: Masters, tell: Tell) -> tuple[Host, Told]:
-    """The first master that could save, and what it told."""
+def _saved(masters: Masters, tell: Tell) -> tuple[Host, JsonObject]:
+    """The first master that could save, and its answer."""
     failed = {}
     for host in masters.fleet.inventory:
         tell(text("saving etcd of {host}", host=host.name), "")
-        told, bad = masters.ask("save", hosts=[host])
-        if host.name in told:
-            return host, told[host.name]
+        answers, bad = masters.ask("save", hosts=[host])
+        if host.name in answers:
+            return host, answers[host.name]
         failed.update(bad)
     raise_for(failed, len(failed))
     raise AssertionError  # there is one master at least
 
 
-def _fetched(fleet: Fleet, host: Host, told: Told, folder: Path) -> dict[str, Path]:
-    """What was saved, here, by its name in the archive."""
-    found = {}
-    for name, source in zip((SNAPSHOT, PKI), told["files"], strict=True):
+def _fetched(fleet: Fleet, host: Host, answer: JsonObject, folder: Path) -> dict[str, Path]:
+    """The saved files, downloaded, by name in the archive."""
+    files = {}
+    for name, source in zip((SNAPSHOT, PKI), answer["files"], strict=True):
         results = fleet.download(source, folder, manner=_MANNER, hosts=[host])
-        raise_for({one: result for one, result in results.items() if not result.ok}, 1)
-        found[name] = folder / host.name / source.rpartition("/")[2]
-    return found
+        raise_for({master: result for master, result in results.items() if not result.ok}, 1)
+        files[name] = folder / host.name / source.rpartition("/")[2]
+    return files
 
 
 def _written(path: Path, body: str) -> Path:
@@ -108,15 +108,17 @@ def _written(path: Path, body: str) -> Path:
     return path
 
 
-def _manifest(deployment: Deployment, host: Host, told: Told, pushed: PushedConfig, now: datetime) -> BackupManifest:
-    status = told["status"]
+def _manifest(
+    deployment: Deployment, host: Host, answer: JsonObject, pushed: PushedConfig, now: datetime
+) -> BackupManifest:
+    status = answer["status"]
     return BackupManifest(
         cluster=deployment.settings.cluster,
         created=rfc3339(now.replace(microsecond=0)),
-        kubernetes=str(told["kubernetes"]),
-        etcd=str(told["etcd"]["image"]),
+        kubernetes=str(answer["kubernetes"]),
+        etcd=str(answer["etcd"]["image"]),
         master=host.name,
-        authority=str(told["authority"]),
+        authority=str(answer["authority"]),
         revision=int(status["revision"]),
         keys=int(status["totalKey"]),
         configuration=pushed.number,

@@ -63,7 +63,7 @@ class HostEvidence:
     kubelet: Mapping[str, Any] | None = None
     secrets: Mapping[str, int] | None = None
     serving: str = ""
-    """Who signed kubelet's server certificate; empty where nobody could see."""
+    """Who signed kubelet's server certificate; empty if that could not be determined."""
 
 
 @frozen
@@ -101,8 +101,8 @@ def items() -> tuple[BenchmarkItem, ...]:
 
 def patterns(*, master: bool) -> list[str]:
     """The files that are looked at on a machine."""
-    found = (path for item in items() if _about(item, master=master) for path in item.rule.get("files", ()))
-    return list(dict.fromkeys(found))
+    paths = (path for item in items() if _about(item, master=master) for path in item.rule.get("files", ()))
+    return list(dict.fromkeys(paths))
 
 
 def probes(*, master: bool) -> dict[str, Any]:
@@ -168,26 +168,26 @@ def _verdict(item: BenchmarkItem, evidence: HostEvidence) -> Verdict:
 
 
 def argument(words: Sequence[str], name: str) -> str | None:
-    """The value of a flag on a command line: the last one counts, ``true`` where it stands alone; None for none."""
-    found = None
+    """The value of a flag on a command line: the last one counts, ``true`` without a value; None without the flag."""
+    value = None
     for index, word in enumerate(words):
         if word == f"--{name}" or word == f"-{name}":
             following = words[index + 1] if index + 1 < len(words) else ""
-            found = following if following and not following.startswith("-") else "true"
+            value = following if following and not following.startswith("-") else "true"
         elif word.startswith((f"--{name}=", f"-{name}=")):
-            found = word.partition("=")[2]
-    return found
+            value = word.partition("=")[2]
+    return value
 
 
 def _at(values: Mapping[str, Any], path: str) -> str | None:
-    found: Any = values
+    value: Any = values
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    if found is None:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if value is None:
         return None
-    if isinstance(found, list):
-        return ",".join(map(str, found))
-    return str(found).lower() if isinstance(found, bool) else str(found)
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _judge_value(rule: Mapping[str, Any], looked_at: str, value: str | None) -> Verdict:
@@ -244,19 +244,19 @@ def listed(words: Iterable[str]) -> str:
 
 def _judge_secrets(evidence: HostEvidence) -> Verdict:
     looked_at = "etcd /registry/secrets/"
-    found = evidence.secrets
-    if found is None:
+    secrets = evidence.secrets
+    if secrets is None:
         return AuditState.FAIL, looked_at, text("etcd does not answer")
-    said = text("{plain} of {all} in plain text", plain=found["plain"], all=found["all"])
-    return AuditState.FAIL if found["plain"] else AuditState.PASS, looked_at, said
+    detail = text("{plain} of {all} in plain text", plain=secrets["plain"], all=secrets["all"])
+    return AuditState.FAIL if secrets["plain"] else AuditState.PASS, looked_at, detail
 
 
 def _judge_etcd_authority(evidence: HostEvidence) -> Verdict:
     looked_at = "etcd --trusted-ca-file, kube-apiserver --client-ca-file"
     etcd = argument(evidence.programs.get("etcd", ()), "trusted-ca-file")
     clients = argument(evidence.programs.get("kube-apiserver", ()), "client-ca-file")
-    said = f"{etcd or '-'}, {clients or '-'}"
-    return AuditState.PASS if etcd and clients and etcd != clients else AuditState.FAIL, looked_at, said
+    detail = f"{etcd or '-'}, {clients or '-'}"
+    return AuditState.PASS if etcd and clients and etcd != clients else AuditState.FAIL, looked_at, detail
 
 
 def _judge_serving(evidence: HostEvidence) -> Verdict:

@@ -37,7 +37,7 @@ class NodeDns(DeployPhase):
     name, says = "node-dns", "set up the DNS cache of the nodes"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """A manifest that the first master has not applied yet; or what is left of a cache that nobody wants."""
+        """A manifest that the first master has not applied yet, or a cache that it must remove."""
         first, own = self.site.desired.deployment.first, state_of(facts.values)
         if self.site.desired.deployment.settings.node_dns:
             current = facts.machine is not first or own.state == mark_of(self._manifest)
@@ -67,13 +67,13 @@ class NodeDns(DeployPhase):
     def _set_up(self, tell: Tell) -> None:
         client, manifest = api(self.site), self._manifest
         if patiently(partial(has_another_cache, client)):
-            said = text("{objects}: there already, and not made by paictl", objects="daemonset node-local-dns")
+            message = text("{objects}: there already, and not made by paictl", objects="daemonset node-local-dns")
             hint = text("delete it, or remove deploy.node_dns to keep it")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         image = patiently(partial(image_of_dns, client))
         if not image:
-            said = text("the cluster has no deployment kube-system/coredns, whose image the DNS cache uses")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=text("remove deploy.node_dns"))
+            message = text("the cluster has no deployment kube-system/coredns, whose image the DNS cache uses")
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=text("remove deploy.node_dns"))
         mark = mark_of(manifest)
         self._play("present", tell, [self.site.desired.deployment.first.name], completed(manifest, image), mark)
         names = [machine.name for machine in self.site.machines]
@@ -81,11 +81,11 @@ class NodeDns(DeployPhase):
         while missing := patiently(partial(missing_caches, client, names, mark)):
             if time.monotonic() > end:
                 shown = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items())[:_SHOWN])
-                said = text("the DNS cache does not run on {nodes}", nodes=shown)
+                message = text("the DNS cache does not run on {nodes}", nodes=shown)
                 hint = text(
                     "see why: kubectl -n kube-system describe pods -l k8s-app={name}; then apply again", name=NAME
                 )
-                raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+                raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
             time.sleep(_POLL)
 
     def _let_go(self, tell: Tell) -> None:

@@ -92,9 +92,9 @@ def status(deployment: Deployment, options: SshOptions) -> Certificates:
     """
     with Fleet(hosts_of(deployment), options) as fleet:
         certificates = certificates_of(fleet.run(_STATUS, manner=_ASK, hosts=_masters(deployment, fleet)))
-        said = _ask_all(fleet, "end", fleet.inventory)
-    kubelets = kubelets_of(said, datetime.now(UTC))
-    return Certificates((*certificates.found, *kubelets), certificates.errors, certificates.code, clocks_of(said))
+        answers = _ask_all(fleet, "end", fleet.inventory)
+    kubelets = kubelets_of(answers, datetime.now(UTC))
+    return Certificates((*certificates.found, *kubelets), certificates.errors, certificates.code, clocks_of(answers))
 
 
 def kubelets_of(results: Mapping[str, HostResult], now: datetime) -> list[Certificate]:
@@ -143,37 +143,37 @@ def _ask_all(fleet: Fleet, verb: str, hosts: Iterable[Host]) -> dict[str, HostRe
 
 
 def certificates_of(results: Mapping[str, HostResult]) -> Certificates:
-    """What masters said, by host; one whose kubeadm says something else counts among the errors."""
+    """The certificates on each master; one whose kubeadm output cannot be read counts among the errors."""
     certificates: list[Certificate] = []
     errors: list[HostResult] = []
     for name, result in results.items():
-        told = _read(name, result.stdout) if result.ok else None
-        if told is None:
+        listed = _read(name, result.stdout) if result.ok else None
+        if listed is None:
             errors.append(result)
         else:
-            certificates += told
+            certificates += listed
     code = exit_code(results)
     return Certificates(
         tuple(certificates), tuple(errors), ExitCode.NEGATIVE if errors and code is ExitCode.OK else code
     )
 
 
-def _read(host: str, said: str) -> list[Certificate] | None:
+def _read(host: str, output: str) -> list[Certificate] | None:
     """kubeadm's `CertificateExpirationInfo` (output.kubeadm.k8s.io), or None."""
     try:
-        data: Any = json.loads(said)
-        rows = [(one, False) for one in data["certificates"]] + [(one, True) for one in data["certificateAuthorities"]]
+        data: Any = json.loads(output)
+        rows = [(row, False) for row in data["certificates"]] + [(row, True) for row in data["certificateAuthorities"]]
         return [
-            Certificate(host, str(one["name"]), _instant(one["expirationDate"]), authority)
-            for one, authority in rows
-            if not one.get("missing")
+            Certificate(host, str(row["name"]), _instant(row["expirationDate"]), authority)
+            for row, authority in rows
+            if not row.get("missing")
         ]
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _instant(said: str) -> datetime:
-    return datetime.fromisoformat(said).astimezone(UTC)
+def _instant(timestamp: str) -> datetime:
+    return datetime.fromisoformat(timestamp).astimezone(UTC)
 
 
 def renew(deployment: Deployment, options: SshOptions, tell: Tell, root: Path, *, break_lock: bool = False) -> None:
@@ -248,10 +248,10 @@ class _Renewal:
 
 def _stopped(result: HostResult, done: list[str]) -> RenewError:
     lines = result.stderr.strip().splitlines()
-    said = result.message or (lines[-1] if lines else text("ended with code {code}", code=result.code))
+    reason = result.message or (lines[-1] if lines else text("ended with code {code}", code=result.code))
     before = text("done before: {names}", names=", ".join(done) or "none")
     hint = result.hint or text("on the host, see: {command}", command="crictl ps -a; journalctl -u kubelet")
-    error = RenewError(text("{reason} ({before})", reason=said, before=before), hint=hint, where=result.host)
+    error = RenewError(text("{reason} ({before})", reason=reason, before=before), hint=hint, where=result.host)
     if not done:
         error.exit_code = ExitCode.NEGATIVE if result.reach is CommandStatus.DONE else exit_code([result])
     return error

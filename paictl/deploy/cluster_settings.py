@@ -131,8 +131,8 @@ def noted_settings(deployment: Deployment, machine: Machine) -> dict[str, Any]:
         names += [*CONTROL_PLANE, "jobs_on_masters"]
     if machine == deployment.first:
         names += _OF_THE_FIRST
-    found: dict[str, Any] = json.loads(json.dumps({name: _SECTIONS[name](deployment) for name in names}))
-    return found
+    sections: dict[str, Any] = json.loads(json.dumps({name: _SECTIONS[name](deployment) for name in names}))
+    return sections
 
 
 def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list[str]]:

@@ -87,8 +87,8 @@ def hardening_of(section: Values, folder: Path) -> Hardening:
     arguments = section.get("api_server_arguments") or {}
     taken = sorted(name for name in arguments if name in _OWN_SIGN_IN or name.startswith("oidc-"))
     if oidc and taken:
-        said = text("deploy.oidc and deploy.api_server_arguments.{name} exclude each other", name=taken[0])
-        raise PaictlError(said, hint=text("remove one of them"))
+        message = text("deploy.oidc and deploy.api_server_arguments.{name} exclude each other", name=taken[0])
+        raise PaictlError(message, hint=text("remove one of them"))
     return Hardening(
         section.get("secrets_encryption", True) is not False,
         _audit_log(section.get("audit_log") or {}, folder),
@@ -128,17 +128,17 @@ def _policy(path: Path) -> str:
     kind = made.get("kind") if isinstance(made, dict) else None
     version = made.get("apiVersion") if isinstance(made, dict) else None
     if kind != "Policy" or version != "audit.k8s.io/v1":
-        said = text("the file is not an audit policy (apiVersion: audit.k8s.io/v1, kind: Policy)")
-        raise PaictlError(said, where=str(path), hint=hint)
+        message = text("the file is not an audit policy (apiVersion: audit.k8s.io/v1, kind: Policy)")
+        raise PaictlError(message, where=str(path), hint=hint)
     rules = made.get("rules")
     levels = ("None", "Metadata", "Request", "RequestResponse")
     if not isinstance(rules, list) or not rules:
         raise PaictlError(text("the audit policy has no rules"), where=str(path), hint=hint)
     for index, rule in enumerate(rules):
         if not isinstance(rule, dict) or rule.get("level") not in levels:
-            said = text("rules[{index}] of the audit policy: level must be one of {levels}", index=index,
-                        levels=", ".join(levels))  # fmt: skip
-            raise PaictlError(said, where=str(path), hint=hint)
+            message = text("rules[{index}] of the audit policy: level must be one of {levels}", index=index,
+                           levels=", ".join(levels))  # fmt: skip
+            raise PaictlError(message, where=str(path), hint=hint)
     return content
 
 
@@ -151,10 +151,10 @@ def _oidc(section: Values, folder: Path) -> TokenProvider:
         if _PRIVATE in content:
             raise PaictlError(text("the CA file contains a private key"), where=str(path),
                               hint=text("keep only its certificates"))  # fmt: skip
-        found = _CERTIFICATE.findall(content)
-        if not found:
+        certificates = _CERTIFICATE.findall(content)
+        if not certificates:
             raise PaictlError(text("the CA file has no PEM certificate"), where=str(path))
-        authority = "\n".join(found) + "\n"
+        authority = "\n".join(certificates) + "\n"
     return TokenProvider(
         section["issuer_url"], section["client_id"], section.get("username_claim", "sub"),
         section.get("username_prefix", ""), section.get("groups_claim", ""), section.get("groups_prefix", ""),
@@ -166,10 +166,10 @@ def _read(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        said = text("{key}: the file cannot be read: {reason}", key=key, reason=error.strerror)
+        message = text("{key}: the file cannot be read: {reason}", key=key, reason=error.strerror)
     except UnicodeDecodeError:
-        said = text("{key}: the file is not text", key=key)
-    raise PaictlError(said, where=str(path))
+        message = text("{key}: the file is not text", key=key)
+    raise PaictlError(message, where=str(path))
 
 
 def _named(name: str, content: str, suffix: str) -> str:
@@ -179,14 +179,14 @@ def _named(name: str, content: str, suffix: str) -> str:
 def master_files(hardening: Hardening) -> dict[str, str]:
     """Files of masters that the API server reads, by path."""
     signing_in = authentication(hardening.oidc)
-    found = {_named("authentication", signing_in, "json"): signing_in}
+    files = {_named("authentication", signing_in, "json"): signing_in}
     if hardening.audit.enabled:
-        found[_named("audit-policy", hardening.audit.policy, "yaml")] = hardening.audit.policy
-    return found
+        files[_named("audit-policy", hardening.audit.policy, "yaml")] = hardening.audit.policy
+    return files
 
 
 def authentication(oidc: TokenProvider | None) -> str:
-    """The API server's AuthenticationConfiguration: tokens of the provider, and what nobody has to sign in for."""
+    """The API server's AuthenticationConfiguration: tokens of the provider, and paths open to anonymous requests."""
     made = {
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": [{"path": path} for path in _ANONYMOUS]},
@@ -213,20 +213,20 @@ def api_server_arguments(hardening: Hardening, own: Values, *, kubelets_are_sign
 
     Kubelets' certificates are verified where the cluster signs them (playbooks/files/paictl_certificates.py).
     """
-    found: dict[str, Any] = {"profiling": False, "tls-cipher-suites": ",".join(CIPHERS)}
+    arguments: dict[str, Any] = {"profiling": False, "tls-cipher-suites": ",".join(CIPHERS)}
     log = hardening.audit
     if log.enabled:
-        found |= {
+        arguments |= {
             "audit-policy-file": _named("audit-policy", log.policy, "yaml"), "audit-log-path": f"{LOGS}/audit.log",
             "audit-log-maxage": log.days, "audit-log-maxbackup": log.files, "audit-log-maxsize": log.megabytes,
         }  # fmt: skip
     if kubelets_are_signed:
-        found["kubelet-certificate-authority"] = AUTHORITY
+        arguments["kubelet-certificate-authority"] = AUTHORITY
     if hardening.encrypts:
-        found["encryption-provider-config"] = ENCRYPTION
+        arguments["encryption-provider-config"] = ENCRYPTION
     if not any(name in _OWN_SIGN_IN or name.startswith("oidc-") for name in own):
-        found["authentication-config"] = _named("authentication", authentication(hardening.oidc), "json")
-    return {**found, **_gates(hardening), **own}
+        arguments["authentication-config"] = _named("authentication", authentication(hardening.oidc), "json")
+    return {**arguments, **_gates(hardening), **own}
 
 
 def component_arguments(hardening: Hardening) -> dict[str, Any]:
@@ -236,12 +236,12 @@ def component_arguments(hardening: Hardening) -> dict[str, Any]:
 
 def api_server_volumes(hardening: Hardening) -> list[dict[str, Any]]:
     """What is mounted into kube-apiserver, as kubeadm has it."""
-    found = [{"name": "paictl", "hostPath": FOLDER, "mountPath": FOLDER, "readOnly": True,
-              "pathType": "DirectoryOrCreate"}]  # fmt: skip
+    volumes = [{"name": "paictl", "hostPath": FOLDER, "mountPath": FOLDER, "readOnly": True,
+                "pathType": "DirectoryOrCreate"}]  # fmt: skip
     if hardening.audit.enabled:
-        found.append({"name": "audit-log", "hostPath": LOGS, "mountPath": LOGS, "readOnly": False,
-                      "pathType": "DirectoryOrCreate"})  # fmt: skip
-    return found
+        volumes.append({"name": "audit-log", "hostPath": LOGS, "mountPath": LOGS, "readOnly": False,
+                        "pathType": "DirectoryOrCreate"})  # fmt: skip
+    return volumes
 
 
 def _gates(hardening: Hardening) -> dict[str, str]:

@@ -35,7 +35,7 @@ class DefaultStorage(DeployPhase):
     name, says = "storage", "set up the default storage class"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """A manifest that the first master has not applied yet, or one that it has and that nobody wants."""
+        """A manifest that the first master has not applied yet, or that it has applied and must remove."""
         if facts.machine is not self.site.desired.deployment.first:
             return []
         wanted, manifest = self.site.desired.deployment.settings.storage_class, self._manifest
@@ -54,19 +54,19 @@ class DefaultStorage(DeployPhase):
     def run(self, tell: Tell) -> None:
         """Apply it and wait for the provisioner.
 
-        Raises `DeployError` if volumes need a class that is no longer wanted, or if somebody else has made a class or
+        Raises `DeployError` if volumes need a class that is no longer wanted, or if someone else created a class or
         namespace of that name (nothing was changed); and if the provisioner does not start in time.
         """
         manifest, client = self._manifest, api(self.site)
         if manifest and (others := patiently(partial(strangers, client))):
-            said = text("{objects}: there already, and not made by paictl", objects=listed(others))
+            message = text("{objects}: there already, and not made by paictl", objects=listed(others))
             hint = text("remove deploy.storage_class to keep them, or delete them when no volume needs them")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         if not manifest and (used := patiently(partial(volumes_of, client))):
             shown = ", ".join(used[:_SHOWN]) + (", …" if len(used) > _SHOWN else "")
-            said = text("storage class {name} still has volumes: {claims}", name=NAME, claims=shown)
+            message = text("storage class {name} still has volumes: {claims}", name=NAME, claims=shown)
             hint = text("delete these claims first, or keep deploy.storage_class; the storage class was not changed")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         mark = manifest_mark(manifest) if manifest else ""
         objects = manifest or manifest_of(StorageClass())  # a master that was set up anew has no file of them
         variables = {"paictl_objects": objects, "paictl_wanted": bool(manifest), "paictl_mark": mark,

@@ -109,14 +109,14 @@ class Desired:
 
     def programs(self) -> list[Values]:
         """What every host has, as the module paictl_programs takes it."""
-        found = []
+        programs = []
         for name, place in _PLACES.items():
             artifact = self.artifacts.need(name)
             file = PurePosixPath(artifact.path).name
-            found.append(
+            programs.append(
                 {"name": name, "kind": artifact.kind.value, "file": file, "sha256": artifact.sha256, "to": place}
             )
-        return found
+        return programs
 
     def for_images(self, role: Role) -> list[Values]:
         """The archives of a role, as the module paictl_images takes them."""
@@ -132,7 +132,7 @@ class Desired:
     def files(self, machine: Machine) -> list[Values]:
         """Files that a machine has, with their content and mode."""
         deployment = self.deployment
-        found = {
+        files = {
             "/etc/containerd/config.toml": containerd_toml(self),
             "/etc/systemd/system/containerd.service": _file("containerd.service", OOM=_oom(deployment)),
             "/etc/systemd/system/kubelet.service": _file("kubelet.service"),
@@ -143,30 +143,30 @@ class Desired:
             **_downloads(self),
         }
         if deployment.settings.network == "bridge":
-            found["/usr/local/lib/paictl/paictl_network.py"] = _file("paictl_network.py")
-            found["/etc/systemd/system/paictl-network.service"] = _file("paictl-network.service", NODE=machine.name)
-            found["/usr/local/lib/paictl/paictl_firewall.py"] = _file("paictl_firewall.py")
-            found["/etc/systemd/system/paictl-firewall.service"] = _firewall(deployment, machine)
+            files["/usr/local/lib/paictl/paictl_network.py"] = _file("paictl_network.py")
+            files["/etc/systemd/system/paictl-network.service"] = _file("paictl-network.service", NODE=machine.name)
+            files["/usr/local/lib/paictl/paictl_firewall.py"] = _file("paictl_firewall.py")
+            files["/etc/systemd/system/paictl-firewall.service"] = _firewall(deployment, machine)
         if deployment.settings.node_dns:
-            found[f"{_UNITS}/{UNIT}.service"] = _file(f"{UNIT}.service", ADDRESS=ADDRESS)
+            files[f"{_UNITS}/{UNIT}.service"] = _file(f"{UNIT}.service", ADDRESS=ADDRESS)
         if deployment.settings.api_address and machine.role is Role.MASTER:
-            found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
-            found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
-            found["/etc/paictl/address.json"] = _address(deployment, machine)
+            files["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
+            files["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
+            files["/etc/paictl/address.json"] = _address(deployment, machine)
         if machine.role is Role.MASTER:
-            found |= master_files(deployment.settings.hardening)
-            found["/usr/local/lib/paictl/paictl_certificates.py"] = _file("paictl_certificates.py")
-            found[f"{_UNITS}/paictl-certificates.service"] = _file("paictl-certificates.service", NODE=machine.name)
-        return [{"path": path, "content": content, "mode": _mode(path)} for path, content in sorted(found.items())]
+            files |= master_files(deployment.settings.hardening)
+            files["/usr/local/lib/paictl/paictl_certificates.py"] = _file("paictl_certificates.py")
+            files[f"{_UNITS}/paictl-certificates.service"] = _file("paictl-certificates.service", NODE=machine.name)
+        return [{"path": path, "content": content, "mode": _mode(path)} for path, content in sorted(files.items())]
 
     def units(self, machine: Machine) -> list[str]:
         """Units that run from the beginning, beside containerd and kubelet."""
         settings = self.deployment.settings
-        found = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
-        found += [UNIT] if settings.node_dns else []
+        units = ["paictl-network", "paictl-firewall"] if settings.network == "bridge" else []
+        units += [UNIT] if settings.node_dns else []
         if machine.role is Role.MASTER:
-            found += ["paictl-certificates", *(["paictl-address"] if settings.api_address else [])]
-        return found
+            units += ["paictl-certificates", *(["paictl-address"] if settings.api_address else [])]
+        return units
 
     def variables(self, machine: Machine) -> Values:
         """What playbooks know about a machine; no secrets."""
@@ -219,10 +219,10 @@ def _need_images(desired: Desired, what: str, images: Sequence[str]) -> None:
         return
     here = {image.reference for image in desired.images}
     if lacking := [image for image in images if image not in here]:
-        said = text("{network} needs images that are not among the artifacts: {images}",
-                    network=what, images=", ".join(lacking))  # fmt: skip
+        message = text("{network} needs images that are not among the artifacts: {images}",
+                       network=what, images=", ".join(lacking))  # fmt: skip
         hint = text("put archives of them into images/ of the folder, or write offline: false")
-        raise PaictlError(said, where=desired.artifacts.where, hint=hint)
+        raise PaictlError(message, where=desired.artifacts.where, hint=hint)
 
 
 def _short(image: Image) -> str:
@@ -263,17 +263,17 @@ def _downloads(desired: Desired) -> dict[str, str]:
     """Files that say how images are downloaded."""
     deployment = desired.deployment
     settings = deployment.settings
-    found = mirror_files(settings.mirrors, settings.insecure, MARK)
+    files = mirror_files(settings.mirrors, settings.insecure, MARK)
     if settings.accounts:
         number = desired.artifacts.need("containerd").version.removeprefix("v")
         tables = account_tables(settings.accounts, number, desired.artifacts.where)
-        found[REGISTRIES] = toml({"version": _form(*_parts(number))}, {("plugins",): tables})
+        files[REGISTRIES] = toml({"version": _form(*_parts(number))}, {("plugins",): tables})
     if settings.proxies is not None:
         addresses = [machine.address for machine in deployment.machines]
         host = deployment.endpoint.rpartition(":")[0].strip("[]")
         direct = direct_hosts(settings.domain, (settings.pods, settings.services), addresses, (host,))
-        found |= proxy_files(settings.proxies, direct, MARK)
-    return found
+        files |= proxy_files(settings.proxies, direct, MARK)
+    return files
 
 
 def _replaced(text: str, words: Mapping[str, str]) -> str:
@@ -312,7 +312,7 @@ def containerd_toml(desired: Desired) -> str:
 
 
 def nvidia_toml(desired: Desired) -> str:
-    """What containerd of a host with GPUs is told beside: containers start by NVIDIA's runtime.
+    """Additional containerd settings of a host with GPUs: containers start with NVIDIA's runtime.
 
     Jobs name their devices in `NVIDIA_VISIBLE_DEVICES`, as the scheduler chose them; runc alone would give them none.
     """

@@ -57,8 +57,8 @@ class Proxies:
     @property
     def passwords(self) -> tuple[str, ...]:
         """The passwords in both addresses, as they are written there."""
-        found = (urlsplit(url).password for url in (self.http, self.https))
-        return tuple(dict.fromkeys(one for one in found if one))
+        passwords = (urlsplit(url).password for url in (self.http, self.https))
+        return tuple(dict.fromkeys(password for password in passwords if password))
 
 
 @frozen
@@ -76,8 +76,8 @@ def mirrors_of(section: Values, mirrors: Mapping[str, tuple[str, ...]], folder: 
     two accounts.
     """
     accounts = {
-        host: RegistryAccount(one["username"], _password(folder / Path(one["password_file"]).expanduser(), host))
-        for host, one in (section.get("registry_credentials") or {}).items()
+        host: RegistryAccount(entry["username"], _password(folder / Path(entry["password_file"]).expanduser(), host))
+        for host, entry in (section.get("registry_credentials") or {}).items()
     }
     plain: dict[str, tuple[str, ...]] = {}
     for registry, urls in mirrors.items():
@@ -88,19 +88,19 @@ def mirrors_of(section: Values, mirrors: Mapping[str, tuple[str, ...]], folder: 
                 continue
             host = urlsplit(bare).netloc
             if accounts.setdefault(host, account) != account:
-                said = text(
+                message = text(
                     "{host} has two accounts: the addresses of mirrors and registry_credentials differ", host=host
                 )
-                raise PaictlError(said, where=where, hint=text("remove user and password from the mirror's address"))
+                raise PaictlError(message, where=where, hint=text("remove user and password from the mirror's address"))
     return Mirrors(plain, accounts)
 
 
 def proxies_of(section: Values, where: str) -> Proxies | None:
-    """The proxies of `deploy:`; None where there are none. Raises `PaictlError` for exceptions to no proxy."""
-    found = section.get("proxy")
-    if not found:
+    """The proxies of `deploy:`; None without any. Raises `PaictlError` for exceptions (no_proxy) without a proxy."""
+    entries = section.get("proxy")
+    if not entries:
         return None
-    proxies = Proxies(found.get("http") or "", found.get("https") or "", tuple(found.get("no_proxy") or ()))
+    proxies = Proxies(entries.get("http") or "", entries.get("https") or "", tuple(entries.get("no_proxy") or ()))
     if not (proxies.http or proxies.https):
         raise PaictlError(
             text("deploy.proxy names no proxy"), where=where, hint=text("add http or https, or remove it")
@@ -123,47 +123,49 @@ def _password(path: Path, host: str) -> str:
         mode = path.stat().st_mode
         content = path.read_text(encoding="utf-8")
     except OSError as error:
-        said = text("{key}: the file cannot be read: {reason}", key=key, reason=error.strerror)
-        raise PaictlError(said, where=str(path)) from None
+        message = text("{key}: the file cannot be read: {reason}", key=key, reason=error.strerror)
+        raise PaictlError(message, where=str(path)) from None
     except UnicodeDecodeError:
         raise PaictlError(text("{key}: the file is not text", key=key), where=str(path)) from None
     if mode & 0o077:
-        said = text("{key}: other users can read the password", key=key)
-        raise PaictlError(said, where=str(path), hint=f"chmod 600 {path}")
+        message = text("{key}: other users can read the password", key=key)
+        raise PaictlError(message, where=str(path), hint=f"chmod 600 {path}")
     password = content.removesuffix("\n").removesuffix("\r")
     if not password or not password.isprintable():
-        said = text("{key}: the file must contain the password, on one line", key=key)
-        raise PaictlError(said, where=str(path))
+        message = text("{key}: the file must contain the password, on one line", key=key)
+        raise PaictlError(message, where=str(path))
     return password
 
 
 def hidden(accounts: Mapping[str, RegistryAccount], proxies: Proxies | None) -> dict[str, str]:
     """What stands for each password in files of the hosts: variable → text that takes its place there."""
     passwords = dict.fromkeys(account.password for account in accounts.values())
-    found = {f"paictl_registry_password_{number}": _quoted(password)[1:-1] for number, password in enumerate(passwords)}
+    variables = {
+        f"paictl_registry_password_{number}": _quoted(password)[1:-1] for number, password in enumerate(passwords)
+    }
     if proxies is not None:
-        found |= {f"paictl_proxy_password_{number}": password for number, password in enumerate(proxies.passwords)}
-    return found
+        variables |= {f"paictl_proxy_password_{number}": password for number, password in enumerate(proxies.passwords)}
+    return variables
 
 
 def secrets_of(accounts: Mapping[str, RegistryAccount], proxies: Proxies | None) -> set[str]:
     """The passwords in all forms in which they are written."""
-    found = {*(account.password for account in accounts.values()), *hidden(accounts, proxies).values()}
-    return found | {unquote(one) for one in (proxies.passwords if proxies else ())}
+    forms = {*(account.password for account in accounts.values()), *hidden(accounts, proxies).values()}
+    return forms | {unquote(password) for password in (proxies.passwords if proxies else ())}
 
 
 def mirror_files(mirrors: Mapping[str, tuple[str, ...]], insecure: Iterable[str], mark: str) -> dict[str, str]:
     """containerd's hosts.toml for each registry that has mirrors, or is spoken to without TLS."""
     plain = tuple(insecure)
-    found = {}
+    files = {}
     for registry in dict.fromkeys((*mirrors, *plain)):
         own = f"{'http' if registry in plain else 'https'}://{server_of(registry)}"
         lines = [mark, f"server = {json.dumps(own)}"]
         lines += [
             f'\n[host.{json.dumps(url)}]\n  capabilities = ["pull", "resolve"]' for url in mirrors.get(registry, ())
         ]
-        found[f"/etc/containerd/certs.d/{registry}/hosts.toml"] = "\n".join(lines) + "\n"
-    return found
+        files[f"/etc/containerd/certs.d/{registry}/hosts.toml"] = "\n".join(lines) + "\n"
+    return files
 
 
 def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: str) -> dict[str, Any]:
@@ -173,8 +175,8 @@ def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: 
     """
     major, minor = map(int, number.removeprefix("v").split(".")[:2])
     if (major, minor) > (2, _LAST_MINOR):
-        said = text("containerd {number} takes no registry_credentials", number=number)
-        raise PaictlError(said, where=where, hint=text("use imagePullSecrets of Kubernetes, or containerd 2.6"))
+        message = text("containerd {number} takes no registry_credentials", number=number)
+        raise PaictlError(message, where=where, hint=text("use imagePullSecrets of Kubernetes, or containerd 2.6"))
     variables = {value: name for name, value in hidden(accounts, None).items()}
     configs = {
         server_of(host): {"auth": {
@@ -186,8 +188,8 @@ def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: 
 
 
 def proxy_files(proxies: Proxies, direct: Iterable[str], mark: str) -> dict[str, str]:
-    """What containerd and kubelet are told about proxies; passwords as variables of Ansible."""
-    words = {f":{one}@": f":{{{{ {name} }}}}@" for name, one in hidden({}, proxies).items()}
+    """The files that tell containerd and kubelet about proxies, with Ansible variables for passwords."""
+    words = {f":{password}@": f":{{{{ {name} }}}}@" for name, password in hidden({}, proxies).items()}
     lines = [mark]
     for names, url in (("HTTP_PROXY http_proxy", proxies.http), ("HTTPS_PROXY https_proxy", proxies.https)):
         for old, new in words.items():

@@ -47,12 +47,12 @@ def is_held(node: Json, purpose: Purpose) -> bool:
 def pods_to_move(client: KubeClient, node: str) -> list[Json]:
     """The pods that have to leave a node: neither a daemon's, nor kubelet's own, nor ended."""
     query = {"fieldSelector": f"spec.nodeName={node}"}
-    pods = patiently(lambda: [one for _, page in client.list("/api/v1/pods", query) for one in page])
+    pods = patiently(lambda: [pod for _, page in client.list("/api/v1/pods", query) for pod in page])
     return [pod for pod in pods if not _stays(pod)]
 
 
 def refuse_lonely(pods: Iterable[Json], node: str) -> None:
-    """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
+    """Raise `DeployError` for a pod without a controller: nothing would create it again."""
     lonely = [pod for pod in pods if not any(owner.get("controller") for owner in _owners(pod))]
     if lonely:
         hint = text("delete it or wait for it to end, then run the same command again")
@@ -79,12 +79,12 @@ class CordonedNodes:
         for name in names:
             refuse_lonely(pods_to_move(self.client, name), name)
         for name in names:
-            self.adopt([name])  # before it is done: whoever interrupts now finds it in the list
+            self.adopt([name])  # first: if the next step is interrupted, the node is in the list
             self._cordon(name)
         self._empty(names, tell)
 
     def release(self, name: str) -> None:
-        """Uncordon a node if it has our mark; one that somebody else has cordoned stays so."""
+        """Uncordon a node if it has our mark; a node that someone else cordoned stays cordoned."""
         for _ in range(_TRIES):
             node = self._node(name)
             if node is None or not is_held(node, self._purpose):
@@ -125,7 +125,7 @@ class CordonedNodes:
             raise
 
     def _patched(self, node: Json, *, unschedulable: bool | None, mark: str | None) -> bool:
-        """Change mark and schedulability in one step, unless somebody has changed the node meanwhile."""
+        """Change mark and schedulability in one step, unless the node was changed in the meantime."""
         about = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {MARK: mark}}
         body = {"metadata": about, "spec": {"unschedulable": unschedulable}}
         try:
@@ -138,13 +138,13 @@ class CordonedNodes:
 
     def _empty(self, names: Sequence[str], tell: Tell) -> None:
         end = time.monotonic() + self._seconds
-        told: set[str] = set()
+        reported: set[str] = set()
         while left := [pod for name in names for pod in pods_to_move(self.client, name)]:
-            refused = self._evict(one for one in left if "deletionTimestamp" not in one["metadata"])
+            refused = self._evict(candidate for candidate in left if "deletionTimestamp" not in candidate["metadata"])
             for pod, why in refused.items():
-                if pod not in told:
+                if pod not in reported:
                     tell(text("{pod} stays for now: {why}", pod=pod, why=why), "")
-                    told.add(pod)
+                    reported.add(pod)
             if time.monotonic() > end:
                 raise self._still_there(names, left, refused)
             time.sleep(_POLL)
@@ -161,14 +161,14 @@ class CordonedNodes:
 
     def _evict(self, pods: Iterable[Json]) -> dict[str, str]:
         """Ask for the end of pods; why a budget keeps some."""
-        found = {}
+        refused = {}
         for pod in pods:
             about = pod["metadata"]
             ask = partial(evict, self.client, about["namespace"], about["name"], about["uid"])
             answer, why = patiently(ask)  # by its uid: asked twice, it is evicted once
             if answer is Eviction.REFUSED:
-                found[_name(pod)] = why
-        return found
+                refused[_name(pod)] = why
+        return refused
 
 
 @contextmanager

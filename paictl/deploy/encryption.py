@@ -55,8 +55,8 @@ class EncryptionSteps:
 
 def state_of(facts: HostFacts) -> EncryptionState:
     """What a master does, from its facts."""
-    found: Mapping[str, Any] = facts.values.get("encryption") or {}
-    return EncryptionState(bool(found.get("used")), str(found.get("writer", "")), str(found.get("written", "")))
+    values: Mapping[str, Any] = facts.values.get("encryption") or {}
+    return EncryptionState(bool(values.get("used")), str(values.get("writer", "")), str(values.get("written", "")))
 
 
 def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps:
@@ -137,9 +137,9 @@ def rotate(site: Site, tell: Tell) -> int:
             raise DeployError(text("{host} is not in the cluster", host=machine.name), exit_code=ExitCode.NEGATIVE,
                               hint="paictl deploy apply -m … -w … -c …")  # fmt: skip
         if not state_of(site.facts[machine.name]).encrypts:
-            said = text("{host} does not encrypt Secrets", host=machine.name)
+            message = text("{host} does not encrypt Secrets", host=machine.name)
             hint = text("set deploy: {{secrets_encryption: true}} and run paictl deploy apply; nothing was changed")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
     for operation in ("add", "promote"):
         change_keys(site, operation, tell)
     return rewrite_secrets(site, tell)

@@ -28,9 +28,9 @@ class HostFacts:
     values: Mapping[str, Any]
 
     def lacks(self, *kinds: str) -> list[str]:
-        """What of some kinds (programs, files, modes, images, pins, modules, sysctls, swap) is not as it shall be."""
-        found = self.values.get("differences") or {}
-        return [f"{kind}: {', '.join(found[kind])}" for kind in kinds if found.get(kind)]
+        """Differences of some kinds (programs, files, modes, images, pins, modules, sysctls, swap), one line a kind."""
+        differences = self.values.get("differences") or {}
+        return [f"{kind}: {', '.join(differences[kind])}" for kind in kinds if differences.get(kind)]
 
     def joined(self, cluster: str) -> bool:
         """Whether the host is in this cluster, to the end."""
@@ -48,8 +48,8 @@ class HostFacts:
     @property
     def host(self) -> Mapping[str, Any]:
         """What the host is, as `paictl_gather` tells it; the checks of `preflight` judge it."""
-        found: Mapping[str, Any] = self.values["host"]
-        return found
+        host: Mapping[str, Any] = self.values["host"]
+        return host
 
     @property
     def has_own_driver(self) -> bool:
@@ -59,4 +59,4 @@ class HostFacts:
     @property
     def gpus(self) -> int:
         """NVIDIA's GPUs on the host's bus."""
-        return sum(one["vendor"] == NVIDIA for one in self.host["gpus"]["devices"])
+        return sum(device["vendor"] == NVIDIA for device in self.host["gpus"]["devices"])

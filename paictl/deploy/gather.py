@@ -96,15 +96,15 @@ def catalogue(
 ) -> tuple[Download, ...]:
     """What a cluster takes, for some architectures; `extras` are of `EXTRAS`, others are refused."""
     path = resource_folder("playbooks") / "upstream.yaml"
-    found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    pinned = dict(found["versions"])
+    upstream: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    pinned = dict(upstream["versions"])
     if kubernetes:
         pinned["kubernetes"] = kubernetes.removeprefix("v")
     chosen = set(extras)
     if unknown := sorted(chosen - set(EXTRAS)):
         hint = did_you_mean(unknown[0], EXTRAS) or text("images of services: --services NAME")
         raise PaictlError(text("--with {word}: unknown", word=unknown[0]), hint=hint)
-    rows = [row for row in found["artifacts"] if "only" not in row or row["only"] in chosen]
+    rows = [row for row in upstream["artifacts"] if "only" not in row or row["only"] in chosen]
     return tuple(_wanted(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
 
 
@@ -149,7 +149,7 @@ def gather(
                 where=str(lock),
             )
         url = _url(download, source, folder)
-        rows.append(replace(download.artifact, url=url, sha256=_one(download, url, into, expected, tell)))
+        rows.append(replace(download.artifact, url=url, sha256=_get_file(download, url, into, expected, tell)))
     rows += _loose_images(folder, into, tell) if folder else _pulled(images, into, lock, tell)
     write_lock(into, rows)
     return Artifacts(into, tuple(rows))
@@ -160,36 +160,42 @@ def _hashes(lock: Path) -> dict[tuple[str, str, str], str]:
     return {(artifact.name, artifact.arch, artifact.version): artifact.sha256 for artifact in artifacts.all}
 
 
-def _url(one: Download, source: str, folder: Path | None) -> str:
-    made = one.artifact
+def _url(download: Download, source: str, folder: Path | None) -> str:
+    made = download.artifact
     if folder is not None:
-        return (folder / one.file).resolve().as_uri()
+        return (folder / download.file).resolve().as_uri()
     if not source:
         return made.url
-    words = {"name": made.name, "version": made.version, "arch": made.arch, "file": one.file}
+    words = {"name": made.name, "version": made.version, "arch": made.arch, "file": download.file}
     try:
-        return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{one.file}"
+        return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{download.file}"
     except (KeyError, IndexError, ValueError):
         hint = "it may hold {name}, {version}, {arch} and {file}"
         raise PaictlError("is not a mirror template", where=source, hint=hint) from None
 
 
-def _one(one: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
+def _get_file(download: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
     """Get one file; its SHA-256."""
-    target = into / one.artifact.path
-    sums = f"{url}{one.sums.removeprefix(one.artifact.url)}" if one.sums.startswith(one.artifact.url) else one.sums
+    target = into / download.artifact.path
+    sums = (
+        f"{url}{download.sums.removeprefix(download.artifact.url)}"
+        if download.sums.startswith(download.artifact.url)
+        else download.sums
+    )
     if not expected and sums and url.startswith(("https:", "file:")):
-        expected = _published(sums, one.file, required=url.startswith("https:"))
+        expected = _published(sums, download.file, required=url.startswith("https:"))
     if not expected and url.startswith("http:"):
         hint = "use https://, or give a lock file with --lock"
         raise PaictlError("cannot be verified over http", where=url, hint=hint)
     if expected and target.is_file() and sha256_of(target) == expected:
-        tell(text("{name} {version} already downloaded", name=one.artifact.name, version=one.artifact.version))
+        tell(
+            text("{name} {version} already downloaded", name=download.artifact.name, version=download.artifact.version)
+        )
         return expected
-    found = _fetch(url, target, expected)
+    digest = _fetch(url, target, expected)
     key = "{name} {version} from {source}" if expected else "{name} {version} from {source} (no published checksum)"
-    tell(text(key, name=one.artifact.name, version=one.artifact.version, source=url))
-    return found
+    tell(text(key, name=download.artifact.name, version=download.artifact.version, source=url))
+    return digest
 
 
 def _published(url: str, file: str, *, required: bool) -> str:
@@ -235,16 +241,18 @@ def _fetch(url: str, target: Path, expected: str) -> str:
             while block := answer.read(_BLOCK):
                 sum_.update(block)
                 file.write(block)
-        found = sum_.hexdigest()
-        if expected and found != expected:
-            said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=found[:12], wanted=expected[:12])
-            raise PaictlError(said, where=url, hint="the mirror has the wrong file, or the lock is out of date")
+        digest = sum_.hexdigest()
+        if expected and digest != expected:
+            message = text(
+                "is another file: SHA-256 {found}…, expected {wanted}…", found=digest[:12], wanted=expected[:12]
+            )
+            raise PaictlError(message, where=url, hint="the mirror has the wrong file, or the lock is out of date")
         part.replace(target)
     except OSError as error:
         raise DownloadError(text("cannot be loaded: {error}", error=error), where=url) from None
     finally:
         part.unlink(missing_ok=True)
-    return found
+    return digest
 
 
 def _need_in(folder: Path, images: Sequence[WantedImage]) -> None:
@@ -262,10 +270,10 @@ def _need_in(folder: Path, images: Sequence[WantedImage]) -> None:
     here = {(image.reference, arch) for path, arch in files if path.is_file() for image in images_in(path)}
     lacking = [image for image in images if not {(image.reference, image.arch), (image.reference, "")} & here]
     if lacking:
-        said = text(
+        message = text(
             "has no archive of {images}", images=", ".join(f"{image.reference} ({image.arch})" for image in lacking)
         )
-        raise PaictlError(said, where=str(folder), hint=text("create that folder with the same --services"))
+        raise PaictlError(message, where=str(folder), hint=text("create that folder with the same --services"))
 
 
 def _local(image: WantedImage) -> Path | None:
@@ -277,18 +285,20 @@ def _local(image: WantedImage) -> Path | None:
 
 def _need_local(images: Sequence[WantedImage]) -> None:
     """Raise `PaictlError` before anything is downloaded if an image that is in no registry was not built."""
-    for one in images:
-        path = _local(one)
+    for image in images:
+        path = _local(image)
         if path is None:
             continue
-        if one.arch != _ARCHES.get(platform.machine(), ""):
-            said = text("{image} is in no registry, and was not built for {arch}", image=one.reference, arch=one.arch)
-            raise PaictlError(said, hint=text("build it on such a machine, and put the archive into images/"))
-        built = {image.reference for image in images_in(path)} if path.is_file() else set()
-        if one.reference not in built:
-            said = text("{image} is in no registry, and was not built on this machine", image=one.reference)
+        if image.arch != _ARCHES.get(platform.machine(), ""):
+            message = text(
+                "{image} is in no registry, and was not built for {arch}", image=image.reference, arch=image.arch
+            )
+            raise PaictlError(message, hint=text("build it on such a machine, and put the archive into images/"))
+        built = {archived.reference for archived in images_in(path)} if path.is_file() else set()
+        if image.reference not in built:
+            message = text("{image} is in no registry, and was not built on this machine", image=image.reference)
             hint = text("build it: make images; or name your own registry in cluster.docker-registry, and pass -p DIR")
-            raise PaictlError(said, where=str(path), hint=hint)
+            raise PaictlError(message, where=str(path), hint=hint)
 
 
 def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: Tell) -> Iterator[Artifact]:
@@ -304,9 +314,9 @@ def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: 
         local = _local(image)
         made = _copied(image, local, into) if local else _pull(image, row, before, into, tell)
         if row is not None and made.sha256 != row.sha256:
-            said = text("is another file: SHA-256 {found}…, expected {wanted}…", found=made.sha256[:12],
-                        wanted=row.sha256[:12])  # fmt: skip
-            raise PaictlError(said, where=str(into / image.path), hint="the lock is out of date")
+            message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=made.sha256[:12],
+                           wanted=row.sha256[:12])  # fmt: skip
+            raise PaictlError(message, where=str(into / image.path), hint="the lock is out of date")
         if local:
             tell(text("image {name} from {source}", name=image.reference, source=local))
         yield made

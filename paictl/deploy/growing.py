@@ -32,20 +32,20 @@ def limited(deployment: Deployment, machine: Machine) -> Deployment:
 
 
 def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datetime], listen: Listener) -> bool:
-    """Let a machine join, by a deployment that is `limited` to it; whether anything had to be done.
+    """Join a machine, by a deployment that is `limited` to it; return whether anything had to be done.
 
-    Raises `DeployError` if a master is not as it shall be: nothing is changed there by the way.
+    Raises `DeployError` if a master differs from the configuration: adding a node must not change masters.
     """
     folder = begin_run(root, "node-add", wish_of(desired), now(), desired.deployment.secrets)
-    told = both(folder.listener(now), listen)
+    listener = both(folder.listener(now), listen)
     with opened(desired, folder.path) as site:
         site.command = "node add"
-        raise_first(carry_out(phases(site, LOOKING), told))
+        raise_first(carry_out(phases(site, LOOKING), listener))
         changes = planned(site)
         for other in (change for change in changes if change.host != machine.name):
-            said = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
-        raise_first(carry_out(phases(site), told, done=LOOKING))
+            message = text("{host} differs from config.yaml: {what}", host=other.host, what=other.what[0])
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
+        raise_first(carry_out(phases(site), listener, done=LOOKING))
         return bool(changes)
 
 
@@ -53,9 +53,9 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
 def leaving(
     deployment: Deployment, machine: Machine, root: Path, now: Callable[[], datetime], *, break_lock: bool
 ) -> Iterator[Callable[[KubeClient, Tell], None]]:
-    """Keep other deployments out while a machine is emptied; what is yielded then resets it and deletes its node.
+    """Keep other deployments out while a machine is drained; yield a function that resets it and deletes its node.
 
-    Raises `DeployError` if somebody else is at work, or if either does not work.
+    Raises `DeployError` if another administrator holds the lock, or if the reset or the deletion fails.
     """
     few = limited(deployment, machine)
     wish = {"cluster": few.settings.cluster, "machines": [machine.name]}
@@ -65,8 +65,8 @@ def leaving(
         raise_for(clean(few, [machine], folder, tell), "reset", 1)
         if forget_nodes(client, [machine]):
             hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
-            said = text("{name} is still a node of the cluster", name=machine.name)
-            raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)
+            message = text("{name} is still a node of the cluster", name=machine.name)
+            raise DeployError(message, exit_code=ExitCode.PARTIAL, hint=hint)
 
     with locked(few, "node remove", folder, break_lock=break_lock):
         yield leave

@@ -29,8 +29,8 @@ class PushArtifacts(DeployPhase):
 
     def changes(self, facts: HostFacts) -> list[str]:
         """Programs and images that the host lacks; images that were pushed already wait for the next phase."""
-        found, there = facts.values.get("differences") or {}, {*facts.values.get("packed", ())}
-        if not found.get("programs") and set(found.get("images") or ()) <= there:
+        differences, there = facts.values.get("differences") or {}, {*facts.values.get("packed", ())}
+        if not differences.get("programs") and set(differences.get("images") or ()) <= there:
             return []
         return facts.lacks("programs", "images")
 
@@ -50,11 +50,11 @@ class Runtime(DeployPhase):
     name, says = "runtime", "configure kernel, containerd and kubelet, import images"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """Files, kernel settings, images and units that are not as they shall be."""
-        found = facts.lacks("files", "modes", "modules", "sysctls", "swap", "images")
+        """Files, kernel settings, images and units that differ from the desired state."""
+        changes = facts.lacks("files", "modes", "modules", "sysctls", "swap", "images")
         wanted = ["containerd", *self.site.desired.units(facts.machine)]
         idle = [name for name in wanted if not facts.runs(name)]
-        return found + ([text("start: {units}", units=", ".join(idle))] if idle else [])
+        return changes + ([text("start: {units}", units=", ".join(idle))] if idle else [])
 
     def run(self, tell: Tell) -> None:
         """Make it so."""
@@ -70,11 +70,11 @@ class Devices(DeployPhase):
         """Toolkit, CDI and containerd's settings, where there are GPUs."""
         if not facts.gpus:
             return []
-        found = [] if facts.values.get("toolkit") else ["nvidia-container-toolkit"]
+        changes = [] if facts.values.get("toolkit") else ["nvidia-container-toolkit"]
         if self._driver_root(facts) == "/":
-            found += [] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"]
-        found += [TOOLKIT] if self._moved(facts) else []
-        return found + ([] if facts.values.get("gpu_runtime") == nvidia_toml(self.site.desired) else [NVIDIA])
+            changes += [] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"]
+        changes += [TOOLKIT] if self._moved(facts) else []
+        return changes + ([] if facts.values.get("gpu_runtime") == nvidia_toml(self.site.desired) else [NVIDIA])
 
     def _driver_root(self, facts: HostFacts) -> str:
         """Where the driver of a host is: in its own root, or where the service `gpu-driver` shows it."""

@@ -101,8 +101,8 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
         hint = text(
             "set deploy: {{api_address: ADDRESS}} to a free address in the masters' network; it moves between them"
         )
-        said = text("{count} masters need one address for all", count=len(masters))
-        raise PaictlError(said, where=document.path, hint=hint)
+        message = text("{count} masters need one address for all", count=len(masters))
+        raise PaictlError(message, where=document.path, hint=hint)
     _check_networks(machines, settings, document.path)
     _check_own_access(machines, settings, document.path)
     return Deployment(machines, settings)
@@ -118,17 +118,17 @@ def _refuse_masters_at_work(masters: Iterable[str], workers: Iterable[str]) -> N
 def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
     pods, services = ipaddress.ip_network(settings.pods), ipaddress.ip_network(settings.services)
     if pods.overlaps(services):
-        said = text("the networks of pods ({pods}) and services ({services}) overlap", pods=pods, services=services)
-        raise PaictlError(said, where=path)
+        message = text("the networks of pods ({pods}) and services ({services}) overlap", pods=pods, services=services)
+        raise PaictlError(message, where=path)
     used = [(machine.name, machine.address) for machine in machines]
     used += [("api_address", settings.api_address)] if settings.api_address else []
     for name, address in used:
         for what, network in (("pods", pods), ("services", services)):
             if ipaddress.ip_address(address) in network:
                 hint = text("set other networks in openpai_kubespray_extra_var")
-                said = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
-                            what=what, network=network)  # fmt: skip
-                raise PaictlError(said, where=path, hint=hint)
+                message = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
+                               what=what, network=network)  # fmt: skip
+                raise PaictlError(message, where=path, hint=hint)
     if settings.api_address in [machine.address for machine in machines]:
         hint = text("use an address that no machine has")
         raise PaictlError(text("deploy.api_address is a machine's address"), where=path, hint=hint)
@@ -150,8 +150,8 @@ def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     unknown = sorted(wanted - {machine.name for machine in deployment.machines})
     if unknown:
         known = ", ".join(machine.name for machine in deployment.machines[:8])
-        said = text("no machine {names}", names=", ".join(unknown))
-        raise PaictlError(said, hint=text("known machines: {names}", names=known))
+        message = text("no machine {names}", names=", ".join(unknown))
+        raise PaictlError(message, hint=text("known machines: {names}", names=known))
     return (machine for machine in deployment.machines if machine.name in wanted)
 
 

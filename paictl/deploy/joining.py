@@ -34,7 +34,7 @@ class ControlPlane(DeployPhase):
         return "" if self.due() or not known_access(self.site) else RIGHT
 
     def run(self, tell: Tell) -> None:
-        """Begin, or find it begun; fetch the kubeconfig into a folder that nobody else can read."""
+        """Initialize the control plane unless it exists; fetch the kubeconfig into a folder only its owner can read."""
         site = self.site
         desired = site.desired
         made = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
@@ -88,9 +88,9 @@ class JoinWorkers(_Join):
 
 def authority(site: Site) -> str:
     """The certificate of the cluster's authority, base64, from the fetched kubeconfig."""
-    found = read_kubeconfig(site.kubeconfig)
+    config = read_kubeconfig(site.kubeconfig)
     try:
-        text = str(found["clusters"][0]["cluster"]["certificate-authority-data"])
+        text = str(config["clusters"][0]["cluster"]["certificate-authority-data"])
         base64.b64decode(text, validate=True)
     except (KeyError, IndexError, ValueError):
         raise PaictlError(
@@ -100,14 +100,14 @@ def authority(site: Site) -> str:
 
 
 def known_access(site: Site) -> bool:
-    """Whether the user's kubeconfig has this cluster and its API answers; then all goes on with that."""
-    found = access_to(default_kubeconfig(), site.cluster)
-    if found is None:
+    """Whether the user's kubeconfig has this cluster and its API answers; if so, the deployment uses it."""
+    access = access_to(default_kubeconfig(), site.cluster)
+    if access is None:
         return False
-    write_private(site.kubeconfig, yaml.safe_dump(found))
+    write_private(site.kubeconfig, yaml.safe_dump(access))
     try:
         node = api(site).get(f"/api/v1/nodes/{site.desired.deployment.first.name}", timeout=5.0)
-        if any(one.get("address") == site.desired.deployment.first.address for one in node["status"]["addresses"]):
+        if any(entry.get("address") == site.desired.deployment.first.address for entry in node["status"]["addresses"]):
             return True
     except (PaictlError, KeyError):
         pass  # another cluster of this name, or one that does not answer: the first master has the right one

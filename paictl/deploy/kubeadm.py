@@ -23,18 +23,18 @@ Values = dict[str, Any]
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
-    """One mapping laid over another one, at every depth; lists are replaced."""
-    found = dict(base)
+    """A mapping merged over another at every depth; lists are replaced."""
+    result = dict(base)
     for name, value in over.items():
-        below = found.get(name)
-        found[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return found
+        below = result.get(name)
+        result[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return result
 
 
 def init_configuration(
     deployment: Deployment, version: str, images: Iterable[Image], timeout: float | None = None
 ) -> str:
-    """What the first master is begun with; kubeadm itself waits `timeout` seconds, or as long as it likes."""
+    """The documents for `kubeadm init`; kubeadm waits `timeout` seconds, by default its own limits."""
     first = deployment.first
     init = {
         "apiVersion": API, "kind": "InitConfiguration", "certificateKey": CERTIFICATE_KEY,
@@ -85,20 +85,20 @@ def discovery(deployment: Deployment, authority: str) -> str:
 
 
 def _patience(timeout: float | None) -> Values:
-    """kubeadm's own limits: without them it gives up after four minutes, whatever its caller is ready to wait."""
+    """kubeadm's own limits: without them it gives up after four minutes, however long its caller would wait."""
     waits = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "discovery", "tlsBootstrap")
     return {} if timeout is None else {"timeouts": dict.fromkeys(waits, f"{int(timeout)}s")}
 
 
 def _registration(deployment: Deployment, machine: Machine) -> Values:
-    found: Values = {
+    registration: Values = {
         "name": machine.name, "criSocket": SOCKET, "imagePullPolicy": "IfNotPresent",
         "ignorePreflightErrors": list(deployment.settings.ignored_checks),
         "kubeletExtraArgs": _arguments({"node-ip": machine.address}),
     }  # fmt: skip
     if deployment.settings.jobs_on_masters:
-        found["taints"] = []
-    return found
+        registration["taints"] = []
+    return registration
 
 
 def _arguments(values: Mapping[str, Any]) -> list[Values]:
@@ -119,7 +119,7 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
     }
     if "etcd" in tags:
         etcd["imageTag"] = tags["etcd"]
-    found: Values = {
+    configuration: Values = {
         "apiVersion": API, "kind": "ClusterConfiguration", "clusterName": settings.cluster,
         "kubernetesVersion": version, "controlPlaneEndpoint": deployment.endpoint,
         "imageRepository": settings.repository,
@@ -129,14 +129,14 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
         "apiServer": {"certSANs": [master.address for master in deployment.masters] + names},
         "etcd": {"local": etcd},
     }  # fmt: skip
-    found["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))
+    configuration["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))
     if volumes := api_server_volumes(settings.hardening):
-        found["apiServer"]["extraVolumes"] = volumes
+        configuration["apiServer"]["extraVolumes"] = volumes
     for component in ("controllerManager", "scheduler"):
-        found[component] = {"extraArgs": _arguments(component_arguments(settings.hardening))}
+        configuration[component] = {"extraArgs": _arguments(component_arguments(settings.hardening))}
     if "coredns" in tags:
-        found["dns"] = {"imageTag": tags["coredns"]}
-    return found
+        configuration["dns"] = {"imageTag": tags["coredns"]}
+    return configuration
 
 
 def all_api_server_arguments(deployment: Deployment) -> Values:

@@ -25,29 +25,29 @@ def default_kubeconfig() -> Path:
 def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
     """A kubeconfig with the access as cluster, user and context `paictl-NAME`; the current context stays what it is.
 
-    Only in a kubeconfig that has no context at all the new one becomes the current one.
+    Only if the kubeconfig had no context does the new one become current.
     """
     own = context_name(name)
-    found: Config = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
+    merged: Config = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
     rows: dict[str, Config] = {
         "clusters": {"name": own, "cluster": access["clusters"][0]["cluster"]},
         "users": {"name": own, "user": access["users"][0]["user"]},
         "contexts": {"name": own, "context": {"cluster": own, "user": own}},
     }
-    alone = not found.get("contexts")
+    alone = not merged.get("contexts")
     for kind in _LISTS:
-        have: list[Config] = found.get(kind) or []
+        have: list[Config] = merged.get(kind) or []
         kept = [row for row in have if row.get("name") != own]
-        found[kind] = [*kept, rows[kind]]
-    if alone and not found.get("current-context"):
-        found["current-context"] = own
-    return found
+        merged[kind] = [*kept, rows[kind]]
+    if alone and not merged.get("current-context"):
+        merged["current-context"] = own
+    return merged
 
 
 def access_to(path: Path, cluster: str) -> Config | None:
-    """A kubeconfig with the access to one cluster alone, that paictl has put into another one; None if it has not."""
-    found, own = read_kubeconfig(path), context_name(cluster)
-    rows = {kind: [row for row in found.get(kind) or [] if row.get("name") == own] for kind in _LISTS}
+    """The access to one cluster that paictl has merged into a kubeconfig, as a kubeconfig; None if it is not there."""
+    config, own = read_kubeconfig(path), context_name(cluster)
+    rows = {kind: [row for row in config.get(kind) or [] if row.get("name") == own] for kind in _LISTS}
     if not all(rows.values()):
         return None
     return {"apiVersion": "v1", "kind": "Config", "current-context": own, **rows}
@@ -59,15 +59,15 @@ def context_name(cluster: str) -> str:
 
 
 def read_kubeconfig(path: Path) -> Config:
-    """A kubeconfig; empty where there is none. Raises `PaictlError` for a file that is none."""
+    """Read a kubeconfig; empty if the file does not exist. Raises `PaictlError` if it is not a kubeconfig."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise PaictlError(f"cannot be read: {error}".splitlines()[0], where=str(path)) from None
-    if found is not None and not isinstance(found, dict):
+    if config is not None and not isinstance(config, dict):
         hint = "move it away, or give another one with KUBECONFIG"
         raise PaictlError("is not a kubeconfig", where=str(path), hint=hint)
-    return found or {}
+    return config or {}
 
 
 def merge_into(path: Path, access: Path, cluster: str) -> bool:

@@ -64,10 +64,10 @@ def holder(command: str, now: datetime) -> LockHolder:
 
 
 def holder_from(written: str) -> LockHolder | None:
-    """A lock as a master has it; None for none, or for one that cannot be read."""
+    """The holder written in a master's lock file; None without a lock, or if it cannot be read."""
     try:
-        found: Any = json.loads(written)
-        return LockHolder(*(str(found[name]) for name in ("id", "who", "command", "since", "box", "process")))
+        values: Any = json.loads(written)
+        return LockHolder(*(str(values[name]) for name in ("id", "who", "command", "since", "box", "process")))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -95,32 +95,32 @@ def held(site: Site) -> Mapping[str, LockHolder]:
 
 
 def _holders(written: Mapping[str, object]) -> Mapping[str, LockHolder]:
-    found = {name: holder_from(str(one or "")) for name, one in written.items()}
-    return {name: one for name, one in found.items() if one is not None}
+    holders = {name: holder_from(str(lock or "")) for name, lock in written.items()}
+    return {name: other for name, other in holders.items() if other is not None}
 
 
 def refuse_locked(site: Site) -> None:
-    """Raise `DeployError` if somebody else is at work by the look at the masters; nothing was changed."""
+    """Raise `DeployError` if another administrator holds the lock on a master; nothing was changed."""
     _refuse(held(site), break_lock=site.break_lock)
 
 
 def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
-    for host, one in holders.items():
-        if not (break_lock or one.left_over):
-            said = text("{who} has been running {command} on this cluster since {since}", who=one.who,
-                        command=one.command, since=one.since)  # fmt: skip
+    for host, other in holders.items():
+        if not (break_lock or other.left_over):
+            message = text("{who} has been running {command} on this cluster since {since}", who=other.who,
+                           command=other.command, since=other.since)  # fmt: skip
             hint = text("wait until it ends; if it was abandoned, repeat the command with --break-lock")
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
 @contextmanager
 def locked(
     deployment: Deployment, command: str, folder: Path, *, break_lock: bool = False, lenient: bool = False
 ) -> Iterator[None]:
-    """The lock on all masters for as long as the block lasts, for what is no deployment; its logs go to `folder`.
+    """Hold the lock on all masters during the block, for commands other than a deployment; logs go to `folder`.
 
-    With `lenient`, masters that do not answer are left out: a broken cluster must be reset, too. Raises `DeployError`
-    if somebody else is at work.
+    With `lenient`, skip masters that do not answer: a broken cluster must be resettable, too. Raises `DeployError`
+    if another administrator holds the lock.
     """
     masters = tuple(master.name for master in deployment.masters)
     own = holder(command, datetime.now(UTC))
@@ -134,7 +134,7 @@ def locked(
         known = play("known")
         holders = _holders({name: host.facts.get("paictl_lock") for name, host in known.hosts.items()})
         _refuse(holders, break_lock=break_lock)
-        taken = play("present", paictl_lock_replace=sorted({one.id for one in holders.values()}))
+        taken = play("present", paictl_lock_replace=sorted({other.id for other in holders.values()}))
         try:
             refused = [host for host in taken.hosts.values() if host.failures]
             if refused or not lenient:
@@ -163,9 +163,9 @@ class Lock(DeployPhase):
         return ""
 
     def run(self, tell: Tell) -> None:
-        """Take it; raises `DeployError` if somebody else was quicker."""
-        for host, one in held(self.site).items():
-            tell(text("replacing the lock held by {who} since {since}", who=one.who, since=one.since), host)
+        """Take the lock; raises `DeployError` if another administrator took it first."""
+        for host, other in held(self.site).items():
+            tell(text("replacing the lock held by {who} since {since}", who=other.who, since=other.since), host)
         self._own = holder(self.site.command, datetime.now(UTC))
         self._play(self._own, tell, "present")
 
@@ -179,6 +179,6 @@ class Lock(DeployPhase):
         variables = {
             "paictl_lock_state": state,
             "paictl_lock_holder": asdict(own),
-            "paictl_lock_replace": sorted({one.id for one in held(self.site).values()}),
+            "paictl_lock_replace": sorted({other.id for other in held(self.site).values()}),
         }
         self.site.play("lock", tell, self.site.desired.deployment.masters, variables)

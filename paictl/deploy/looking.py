@@ -47,17 +47,17 @@ class Facts(Connect):
     name, says = "facts", "look at all machines"
 
     def run(self, tell: Tell) -> None:
-        """Look, and keep what was found, and when."""
+        """Collect the facts, and record when."""
         began = time.time()
         result = self.site.play("facts", tell, self.site.machines)
         for machine in self.site.machines:
-            found: Any = result.hosts[machine.name].facts["paictl_facts"]
-            self.site.facts[machine.name] = HostFacts(machine, found)
+            facts: Any = result.hosts[machine.name].facts["paictl_facts"]
+            self.site.facts[machine.name] = HostFacts(machine, facts)
         self.site.looked = (began, time.time())
 
 
 def refuse_other_version(site: Site) -> None:
-    """Raise `DeployError` where the cluster has another version of Kubernetes than the artifacts.
+    """Raise `DeployError` if the cluster's Kubernetes version differs from the artifacts'.
 
     Programs of another version are only ever put in place by an upgrade: in its order, on nodes that were drained.
     """
@@ -70,27 +70,29 @@ def refuse_other_version(site: Site) -> None:
     if not there:
         return
     version, host = max(there), there[max(there)]
-    said = text("the cluster runs Kubernetes {there}, but the artifacts are for {wished}", there=version, wished=wished)
+    message = text(
+        "the cluster runs Kubernetes {there}, but the artifacts are for {wished}", there=version, wished=wished
+    )
     hint = text("use artifacts for {version}; nothing was changed", version=version)
     if version < wished:
         hint = text("to upgrade: {command}; nothing was changed", command=f"paictl deploy upgrade --to {wished}")
-    raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+    raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
 def refuse_other_nodes(site: Site) -> None:
-    """Raise `DeployError` for a machine that is another node of the cluster than the lists say."""
+    """Raise `DeployError` for a machine that is a different node than the lists say."""
     nodes = nodes_in(fact.host for fact in site.facts.values())
     verdicts = [(machine, check_node(machine, site.facts[machine.name].host, nodes)) for machine in site.machines]
     wrong = [(machine, verdict) for machine, verdict in verdicts if verdict.level is Level.FAIL]
     if not wrong:
         return
-    said = "; ".join(
+    message = "; ".join(
         text("{host}: {found}, but the list says {wanted}", host=machine.name, found=verdict.found,
              wanted=verdict.wanted)
         for machine, verdict in wrong[:_SHOWN]
     )  # fmt: skip
     hint = text("{fix}; nothing was changed", fix=wrong[0][1].fix)
-    raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+    raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
 
 
 def refuse_ended(site: Site) -> None:
@@ -104,9 +106,9 @@ def refuse_ended(site: Site) -> None:
         if paths
     ]
     if lines:
-        said = text("certificates have expired on {hosts}", hosts="; ".join(lines[:_SHOWN]))
+        message = text("certificates have expired on {hosts}", hosts="; ".join(lines[:_SHOWN]))
         hint = text("renew them: {command}; nothing was changed", command=f"{RENEW} -m … -w … -c …")
-        raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+        raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
 
 
 class Preflight(Connect):
@@ -127,11 +129,11 @@ class Preflight(Connect):
             tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
         if failed:
             host, check, first = failed[0]
-            said = text("{host}: {check}: {found}, expected: {wanted}", host=host, check=check, found=first.found,
-                        wanted=first.wanted)  # fmt: skip
+            message = text("{host}: {check}: {found}, expected: {wanted}", host=host, check=check, found=first.found,
+                           wanted=first.wanted)  # fmt: skip
             if len(failed) > 1:
-                said = text("{first}; and {count} more", first=said, count=len(failed) - 1)
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)
+                message = text("{first}; and {count} more", first=message, count=len(failed) - 1)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)
         refuse_ended(self.site)
 
 

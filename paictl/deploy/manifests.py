@@ -42,12 +42,12 @@ def images_named(path: Path) -> tuple[str, ...]:
 
 
 def _flannel(written: str, pods: str) -> str:
-    """flannel's settings get the network, and each daemon is told the address that its node has in the cluster.
+    """flannel's settings get the network, and each daemon gets the address of its node in the cluster.
 
     By itself it takes the link of the default route, which a machine without one, or with two links, has not or has
     elsewhere. Empty if there is no place for either.
     """
-    documents = [one for one in yaml.safe_load_all(written) if isinstance(one, dict)]
+    documents = [document for document in yaml.safe_load_all(written) if isinstance(document, dict)]
     settings = [
         document
         for document in documents
@@ -62,16 +62,16 @@ def _flannel(written: str, pods: str) -> str:
     ]
     if not settings or not daemons:
         return ""
-    for one in settings:
-        network = {**json.loads(one["data"][_SETTINGS]), "Network": pods}
-        one["data"][_SETTINGS] = json.dumps(network, indent=2) + "\n"
+    for config_map in settings:
+        network = {**json.loads(config_map["data"][_SETTINGS]), "Network": pods}
+        config_map["data"][_SETTINGS] = json.dumps(network, indent=2) + "\n"
     for container in daemons:
         _tell_address(container)
     return yaml.safe_dump_all(documents, sort_keys=False)
 
 
 def _tell_address(container: dict[str, Any]) -> None:
-    """Unless whoever has written the manifest has named an interface."""
+    """Tell the daemon its node's address, unless the manifest names an interface."""
     given: Sequence[str] = container.get("args", ())
     if any(word.lstrip("-").startswith("iface") for word in given):
         return

@@ -25,7 +25,7 @@ METRICS: Final = 9253
 """On all addresses of a node, where the firewall keeps pods of jobs from it."""
 UNIT: Final = "paictl-node-dns"
 UNKNOWN: Final = "restored"
-"""Instead of a mark, where a backup was restored and nobody knows what it contains (playbooks/files/paictl_etcd.py)."""
+"""Instead of a mark, after a restore, whose manifest is unknown (playbooks/files/paictl_etcd.py)."""
 LEAVING: Final = "leaving"
 """State of a cache that no new pod uses."""
 _HEALTH: Final = 9254
@@ -65,9 +65,9 @@ class DnsCacheState:
 
 def state_of(facts: Values) -> DnsCacheState:
     """The state from what a machine said of itself."""
-    found = facts.get("node_dns") or {}
-    users = found.get("users", [])
-    return DnsCacheState(found.get("state", ""), bool(found.get("unit")), None if users is None else tuple(users))
+    cache = facts.get("node_dns") or {}
+    users = cache.get("users", [])
+    return DnsCacheState(cache.get("state", ""), bool(cache.get("unit")), None if users is None else tuple(users))
 
 
 def cluster_dns(services: str) -> str:
@@ -126,7 +126,7 @@ def _image(workload: Values | None) -> str:
 
 
 def has_another_cache(client: KubeClient) -> bool:
-    """Whether somebody else has set up NodeLocal DNSCache, which takes the same address."""
+    """Whether a NodeLocal DNSCache that paictl did not set up exists: it takes the same address."""
     return find(client, _OTHERS) is not None
 
 

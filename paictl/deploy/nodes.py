@@ -44,13 +44,13 @@ class Labels(DeployPhase):
         return "" if self._missing() else RIGHT
 
     def _missing(self) -> dict[str, dict[str, str]]:
-        found = {}
+        missing = {}
         for machine in self.site.machines:
             have = self._nodes.get(machine.name, {}).get("metadata", {}).get("labels", {})
             wanted = {name: value for name, value in labels_of(machine).items() if have.get(name) != value}
             if wanted:
-                found[machine.name] = wanted
-        return found
+                missing[machine.name] = wanted
+        return missing
 
     def run(self, tell: Tell) -> None:
         """Label; raises `DeployError` for a machine that has joined and does not become a node."""
@@ -109,7 +109,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
 
 
 def lacks_network(reason: str) -> bool:
-    """Whether a node is not Ready for this reason: nobody has set up a network for its pods."""
+    """Whether a node is not Ready because no network for pods has been set up."""
     return "NetworkPluginNotReady" in reason
 
 
@@ -121,11 +121,11 @@ class AllReady(Connect):
     def run(self, tell: Tell) -> None:
         """Wait; raises `DeployError` with what the API says of the nodes that are not.
 
-        Nodes that wait for the network which the user brings are left waiting: it is set up through the API.
+        Do not wait for nodes that lack only the user's own network: that is set up through the API.
         """
         client, end = api(self.site), time.monotonic() + self.site.timeout
         wanted = {machine.name for machine in self.site.machines}
-        said_of: Collection[str] = ()
+        reported: Collection[str] = ()
         while True:
             waiting = not_ready(client, wanted)
             if not waiting:
@@ -135,12 +135,12 @@ class AllReady(Connect):
                 tell(text(NO_NETWORK), "pods")
                 return
             if time.monotonic() > end:
-                said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+                reasons = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
                 hint = text("for details: paictl deploy verify; to wait longer: paictl deploy apply --timeout SECONDS")
-                raise DeployError(text("not Ready: {said}", said=said), exit_code=code, hint=hint)
-            if waiting.keys() != said_of:
-                said_of = waiting.keys()
+                raise DeployError(text("not Ready: {said}", said=reasons), exit_code=code, hint=hint)
+            if waiting.keys() != reported:
+                reported = waiting.keys()
                 tell(text("waiting for {names}", names=", ".join(sorted(waiting)[:4])), "")
             time.sleep(_POLL)
         tell(f"{len(wanted)}/{len(wanted)}", "hosts")
@@ -159,12 +159,12 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
         if isinstance(error, KubeError) and error.status != FORBIDDEN:
             raise
         return dict.fromkeys(wanted, str(error))
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name in wanted:
         conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
         ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
         if ready is None:
-            found[name] = text("is not a node yet") if name not in nodes else text("has not reported anything yet")
+            reasons[name] = text("is not a node yet") if name not in nodes else text("has not reported anything yet")
         elif ready["status"] != "True":
-            found[name] = str(ready.get("message", "is not Ready"))
-    return found
+            reasons[name] = str(ready.get("message", "is not Ready"))
+    return reasons

@@ -49,10 +49,10 @@ class HostChange:
 def planned(site: Site) -> tuple[HostChange, ...]:
     """What all phases would change, from the facts."""
     return tuple(
-        HostChange(kind.name, machine.name, tuple(found))
+        HostChange(kind.name, machine.name, tuple(changes))
         for kind in PHASES
         for machine in site.machines
-        if (found := kind(site).changes(site.facts[machine.name]))
+        if (changes := kind(site).changes(site.facts[machine.name]))
     )
 
 

@@ -40,13 +40,13 @@ def changes_to(namespaces: Mapping[str, Any], wanted: Levels, version: str) -> d
 
     Where a level is not wanted any more, labels go that still are as they were given; what others set since stays.
     """
-    found: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
     for name, level in wanted.items():
         about = namespaces.get(name, {}).get("metadata", {})
         labels = _other(about.get("labels") or {}, labels_of(level, version))
         noted = _other(about.get("annotations") or {}, {OURS: level})
         if labels or noted:
-            found[name] = {"labels": labels, "annotations": noted}
+            changes[name] = {"labels": labels, "annotations": noted}
     for name, namespace in namespaces.items():
         about = namespace["metadata"]
         given = (about.get("annotations") or {}).get(OURS)
@@ -55,8 +55,8 @@ def changes_to(namespaces: Mapping[str, Any], wanted: Levels, version: str) -> d
         labels = about.get("labels") or {}
         ours = [mode for mode in MODES if labels.get(f"{LABELS}/{mode}") == given]
         gone = [f"{LABELS}/{mode}{end}" for mode in ours for end in ("", "-version")]
-        found[name] = {"labels": dict.fromkeys(gone), "annotations": {OURS: None}}
-    return found
+        changes[name] = {"labels": dict.fromkeys(gone), "annotations": {OURS: None}}
+    return changes
 
 
 def _other(have: Mapping[str, str], want: Mapping[str, str]) -> dict[str, str]:
@@ -69,15 +69,15 @@ def namespaces_of(client: KubeClient) -> dict[str, Any]:
 
 
 def weaker(client: KubeClient, wanted: Levels) -> list[str]:
-    """Namespaces that do not enforce the level that is wanted, each with the one that it enforces."""
+    """Namespaces that do not enforce the desired level, each with the level that it enforces."""
     there = namespaces_of(client)
-    found: list[str] = []
+    lines: list[str] = []
     for name, level in wanted.items():
         about = there.get(name, {}).get("metadata", {})
         now = (about.get("labels") or {}).get(f"{LABELS}/enforce")
         if now != level:
-            found.append(text("{name} enforces {now}, not {level}", name=name, now=now or text("nothing"), level=level))
-    return found
+            lines.append(text("{name} enforces {now}, not {level}", name=name, now=now or text("nothing"), level=level))
+    return lines
 
 
 class PodSecurity(DeployPhase):

@@ -37,9 +37,9 @@ def push(
     progress = site.private / "progress"
     shutil.rmtree(progress, ignore_errors=True)  # of an earlier push of this run
     progress.mkdir(mode=0o700)
-    said = PushProgress(progress, tell, time.monotonic)
+    reporter = PushProgress(progress, tell, time.monotonic)
     more = {"paictl_packs": dict(packs), "paictl_progress": str(progress), **(variables or {})}
-    site.play(playbook, tell, machines, more, replace(patience(packs.values()), stop=said))
+    site.play(playbook, tell, machines, more, replace(patience(packs.values()), stop=reporter))
 
 
 def patience(packs: Iterable[str]) -> PlaybookOptions:
@@ -57,13 +57,13 @@ class PushProgress:
 
     def __init__(self, folder: Path, tell: Tell, clock: Callable[[], float]) -> None:
         self._folder, self._tell, self._clock = folder, tell, clock
-        self._told, self._known = clock(), dict[str, str]()
+        self._reported, self._known = clock(), dict[str, str]()
         self._moved = clock()
 
     def __call__(self) -> bool:
-        """Look, and tell what is new if it is time."""
-        if self._clock() - self._told >= EVERY:
-            self._told = self._clock()
+        """Report new progress if `EVERY` seconds have passed; True to stop a push that has stalled."""
+        if self._clock() - self._reported >= EVERY:
+            self._reported = self._clock()
             for path in sorted(self._folder.iterdir()):
                 self._look(path)
         if self._clock() - self._moved < STALLED:
@@ -72,11 +72,13 @@ class PushProgress:
         return True
 
     def _look(self, path: Path) -> None:
-        said = "" if path.name.startswith(".") else path.read_text(encoding="utf-8")
-        if not said or self._known.get(path.name) == said:
+        content = "" if path.name.startswith(".") else path.read_text(encoding="utf-8")
+        if not content or self._known.get(path.name) == content:
             return
-        self._known[path.name], self._moved = said, self._clock()
-        sent, size = map(int, said.split())
+        self._known[path.name], self._moved = content, self._clock()
+        sent, size = map(int, content.split())
         if sent < size:
-            said = text("{host}: {sent} of {size} MiB pushed", host=path.name, sent=sent // _MIB, size=-(-size // _MIB))
-            self._tell(said, PROGRESS)
+            message = text(
+                "{host}: {sent} of {size} MiB pushed", host=path.name, sent=sent // _MIB, size=-(-size // _MIB)
+            )
+            self._tell(message, PROGRESS)

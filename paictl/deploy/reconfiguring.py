@@ -33,11 +33,11 @@ class Settings(DeployPhase):
             return []
         deployment = self.site.desired.deployment
         sections = changed_sections(deployment, facts)
-        found = [f"{name}: {', '.join(lines)}" for name, lines in sections.items()]
+        changes = [f"{name}: {', '.join(lines)}" for name, lines in sections.items()]
         if facts.machine.role is Role.MASTER:
             encrypts = deployment.settings.hardening.encrypts
-            found += encryption_changes(encrypts, facts, first=facts.machine == deployment.first)
-        return found
+            changes += encryption_changes(encrypts, facts, first=facts.machine == deployment.first)
+        return changes
 
     def run(self, tell: Tell) -> None:
         """First the configuration that the cluster keeps, then masters one by one, then all workers."""
@@ -80,7 +80,7 @@ class Settings(DeployPhase):
         for machine in self.site.desired.deployment.masters:
             path = f"/api/v1/nodes/{machine.name}"
             node = patiently(partial(client.get, path))
-            others = [one for one in node["spec"].get("taints", []) if one["key"] != TAINT["key"]]
+            others = [taint for taint in node["spec"].get("taints", []) if taint["key"] != TAINT["key"]]
             body = {"spec": {"taints": others if jobs else [*others, TAINT]}}
             patiently(partial(client.request, "PATCH", path, body, kind=MERGE))
         tell(text("masters run jobs: {jobs}", jobs=jobs), "")

@@ -24,17 +24,17 @@ _SECONDS: Final = 60
 def registry_findings(deployment: Deployment, options: SshOptions) -> tuple[NodeCheck, ...]:
     """One finding for each machine and registry with an account; none where there are no accounts.
 
-    Accounts reach the machines over standard input: they are in no command line and no file.
+    Accounts are sent over standard input, so that no command line and no file contains them.
     """
     asked = tuple(accounts_to_try(deployment.settings))
     if not asked:
         return ()
     program = (resource_folder("playbooks") / "files" / "paictl_registries.py").read_bytes()
-    wish = json.dumps([{name: value for name, value in one.items() if name != "host"} for one in asked])
+    wish = json.dumps([{name: value for name, value in account.items() if name != "host"} for account in asked])
     stdin = program + f"\nmain(json.loads({wish!r}))\n".encode()
     with Fleet(hosts_of(deployment), options) as fleet:
         results = fleet.run("python3 -", stdin=stdin, manner=CommandOptions(sudo=True, timeout=_SECONDS))
-    hosts = [one["host"] for one in asked]
+    hosts = [account["host"] for account in asked]
     return tuple(finding for name, result in results.items() for finding in _findings(name, result, hosts))
 
 
@@ -62,21 +62,21 @@ def _findings(node: str, result: HostResult, hosts: list[str]) -> Iterator[NodeC
         if state == "ok":
             yield NodeCheck(check, node, CheckState.OK)
         elif state == "refused":
-            said = text(
+            message = text(
                 "{host} refuses the account (HTTP {status}): see registry_credentials", host=host, status=detail
             )
-            yield NodeCheck(check, node, CheckState.FAILED, said)
+            yield NodeCheck(check, node, CheckState.FAILED, message)
         else:
             yield NodeCheck(check, node, CheckState.FAILED, text("{host}: {why}", host=host, why=detail))
 
 
 def _read(result: HostResult, count: int) -> list[tuple[str, str]] | None:
-    """What a machine answered; None where that is not what was asked."""
+    """A machine's answers; None if the script failed or printed anything else."""
     if not result.ok:
         return None
     try:
-        said: Any = json.loads(result.stdout)
-        found = [(str(state), str(detail)) for state, detail in said]
+        answer: Any = json.loads(result.stdout)
+        answers = [(str(state), str(detail)) for state, detail in answer]
     except (ValueError, TypeError):
         return None
-    return found if len(found) == count else None
+    return answers if len(answers) == count else None

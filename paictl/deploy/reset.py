@@ -24,7 +24,7 @@ _OF_EVERY_CLUSTER = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 @frozen
 class ResetLoss:
-    """What a reset destroys, as far as the API could be asked; `asked` says whether it answered."""
+    """What a reset destroys, according to the API; `asked` says whether it answered."""
 
     machines: tuple[str, ...]
     whole: bool
@@ -37,21 +37,21 @@ class ResetLoss:
     def lines(self) -> tuple[str, ...]:
         """The loss for people, a line each."""
         count, names = len(self.machines), ", ".join(self.machines[:8])
-        found = [text("{count} machines will be returned to their original state: {names}", count=count, names=names)]
+        lines = [text("{count} machines will be returned to their original state: {names}", count=count, names=names)]
         if self.whole:
-            found.append(text("the cluster itself: etcd with all configuration, users, tokens and the history of jobs"))
+            lines.append(text("the cluster itself: etcd with all configuration, users, tokens and the history of jobs"))
         if not self.asked:
-            found.append(text("the API does not answer: it is unknown what is running there"))
+            lines.append(text("the API does not answer: it is unknown what is running there"))
         if self.pods:
             spaces = ", ".join(self.namespaces[:6])
-            found.append(text("{count} pods running on them, in {spaces}", count=self.pods, spaces=spaces))
+            lines.append(text("{count} pods running on them, in {spaces}", count=self.pods, spaces=spaces))
         if self.volumes:
             gone = self.volumes
-            found.append(
+            lines.append(
                 text("{count} persistent volumes will be lost with the cluster, and the data of local ones", count=gone)
             )
-        found.append(text("images and container data below /var/lib/containerd and /var/lib/kubelet"))
-        return tuple(found)
+        lines.append(text("images and container data below /var/lib/containerd and /var/lib/kubelet"))
+        return tuple(lines)
 
 
 def loss_of(deployment: Deployment, chosen: Sequence[Machine], client: KubeClient | None) -> ResetLoss:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy import node_dns, storage_class
-from paictl.deploy.archive import SNAPSHOT, Backup, Masters, Told, raise_for, unpack
+from paictl.deploy.archive import SNAPSHOT, Backup, JsonObject, Masters, raise_for, unpack
 from paictl.deploy.inventory import Deployment, hosts_of
 from paictl.deploy.locking import locked
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
@@ -55,7 +55,7 @@ class OtherClusterError(PaictlError):
 
 @frozen
 class Examined:
-    """What the masters said: `begun` is the instant at which the restore was begun that this one goes on with."""
+    """What the masters said: `begun` is the start time of the restore that this one resumes."""
 
     members: str
     begun: str
@@ -65,8 +65,8 @@ class Examined:
 def check_name(backup: Backup, cluster: str) -> None:
     """Raise `OtherClusterError` for a backup of a cluster with another name."""
     if backup.manifest.cluster != cluster:
-        said = text("belongs to cluster {other}, not {name}", other=backup.manifest.cluster, name=cluster)
-        raise OtherClusterError(said, where=str(backup.path), hint=text("nothing was changed"))
+        message = text("belongs to cluster {other}, not {name}", other=backup.manifest.cluster, name=cluster)
+        raise OtherClusterError(message, where=str(backup.path), hint=text("nothing was changed"))
 
 
 def examine(backup: Backup, deployment: Deployment, options: SshOptions) -> Examined:
@@ -75,45 +75,45 @@ def examine(backup: Backup, deployment: Deployment, options: SshOptions) -> Exam
         return judge(backup, Masters(fleet).all("look"))
 
 
-def judge(backup: Backup, told: Mapping[str, Told]) -> Examined:
-    """What follows from what the masters told; pure."""
+def judge(backup: Backup, answers: Mapping[str, JsonObject]) -> Examined:
+    """Judge the masters' answers; pure. Raises `PaictlError` if the backup does not fit them."""
     notes: list[str] = []
-    for name, one in told.items():
-        _refuse_another(backup, name, one)
+    for name, answer in answers.items():
+        _refuse_another(backup, name, answer)
         room = _ROOM * backup.size
-        if one["free"] < room and one["unfinished"] != backup.id:
-            said = text("not enough space for etcd's data: {mib} MiB needed", mib=room // 2**20)
-            raise DeployError(said, exit_code=ExitCode.NEGATIVE, where=name, hint=f"df -h {one['etcd']['data']}")
-        if one["unfinished"] not in ("", backup.id):
+        if answer["free"] < room and answer["unfinished"] != backup.id:
+            message = text("not enough space for etcd's data: {mib} MiB needed", mib=room // 2**20)
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=name, hint=f"df -h {answer['etcd']['data']}")
+        if answer["unfinished"] not in ("", backup.id):
             notes.append(
                 text(
                     "{host}: an unfinished restore from another archive was found; its data will be deleted", host=name
                 )
             )
-    old, here = backup.manifest.kubernetes, next(iter(told.values()))["kubernetes"]
+    old, here = backup.manifest.kubernetes, next(iter(answers.values()))["kubernetes"]
     if version_of(here) != version_of(old):
         notes.append(text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=here))
-    begun = [str(one["begun"]) for one in told.values() if one["unfinished"] == backup.id]
-    members = ",".join(f"{one['etcd']['name']}={one['etcd']['peer']}" for one in told.values())
+    begun = [str(answer["begun"]) for answer in answers.values() if answer["unfinished"] == backup.id]
+    members = ",".join(f"{answer['etcd']['name']}={answer['etcd']['peer']}" for answer in answers.values())
     return Examined(members, min(begun, default=""), tuple(notes))
 
 
-def _refuse_another(backup: Backup, host: str, told: Told) -> None:
-    here, there = version_of(told["kubernetes"]), version_of(backup.manifest.kubernetes)
+def _refuse_another(backup: Backup, host: str, answer: JsonObject) -> None:
+    here, there = version_of(answer["kubernetes"]), version_of(backup.manifest.kubernetes)
     if (here.major, here.minor) != (there.major, there.minor):
-        said = text("the backup is of Kubernetes {there}, {host} has {here}", there=there, host=host, here=here)
+        message = text("the backup is of Kubernetes {there}, {host} has {here}", there=there, host=host, here=here)
         hint = text("take a backup of the same minor version, or machines with that version; nothing was changed")
-        raise OtherClusterError(said, where=str(backup.path), hint=hint)
-    if told["authority"] != backup.manifest.authority:
-        said = text(
+        raise OtherClusterError(message, where=str(backup.path), hint=hint)
+    if answer["authority"] != backup.manifest.authority:
+        message = text(
             "the cluster on {host} has another certificate authority than the saved one: it was created anew", host=host
         )
         hint = text("how to bring a cluster back on new machines: docs/deployment.md; nothing was changed")
-        raise OtherClusterError(said, where=str(backup.path), hint=hint)
+        raise OtherClusterError(message, where=str(backup.path), hint=hint)
 
 
 def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
-    """What a restore takes away, for people; as far as the API can be asked."""
+    """What a restore removes, in sentences, according to the API."""
     at = backup.manifest.created
     lines = [text("everything written since {at}: jobs, users, tokens, configuration", at=at)]
     try:
@@ -133,18 +133,18 @@ def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
 def _since(client: KubeClient, path: str, at: str) -> list[str]:
     """Names of objects made after an instant; none where the cluster does not have their kind."""
     try:
-        items: list[Any] = [one for _, page in client.list(path) for one in page]
+        items: list[Any] = [item for _, page in client.list(path) for item in page]
     except PaictlError as error:
         if getattr(error, "status", 0) == 404:
             return []
         raise
-    return [str(one["metadata"]["name"]) for one in items if one["metadata"]["creationTimestamp"] > at]
+    return [str(item["metadata"]["name"]) for item in items if item["metadata"]["creationTimestamp"] > at]
 
 
 def restore(
     backup: Backup,
     deployment: Deployment,
-    found: Examined,
+    examined: Examined,
     options: SshOptions,
     tell: Tell,
     root: Path,
@@ -156,7 +156,7 @@ def restore(
     Other deployments are kept out meanwhile; `root` gets the run's folder.
     """
     now = datetime.now(UTC)
-    wish = {"id": backup.id, "members": found.members, "begun": rfc3339(now), "sha256": backup.files[SNAPSHOT]}
+    wish = {"id": backup.id, "members": examined.members, "begun": rfc3339(now), "sha256": backup.files[SNAPSHOT]}
     about = {"cluster": deployment.settings.cluster, "backup": backup.id}
     folder = begin_run(root, "deploy-restore", about, now, deployment.secrets).path
     with (
@@ -182,7 +182,7 @@ def _exchange(masters: Masters, tell: Tell) -> None:
         masters.all("stop")
     except DeployError:
         tell(text("not all masters could be stopped: the others keep running"), "")
-        masters.ask("start")  # best effort: what failed is told by the error
+        masters.ask("start")  # best effort: the error says what failed
         raise
     masters.all("swap")
     tell(text("starting the control plane"), "")
@@ -193,10 +193,10 @@ def _exchange(masters: Masters, tell: Tell) -> None:
 def settle(
     deployment: Deployment, client: KubeClient, options: SshOptions, tell: Tell, seconds: float = READY_SECONDS
 ) -> tuple[str, ...]:
-    """Wait until all machines are nodes that are Ready and say so now; names of nodes that are in no list.
+    """Wait until all machines report Ready again; return the names of nodes that are in no list.
 
-    A kubelet whose node the backup does not know is started again: only then it announces itself. Raises `DeployError`
-    with those that are not Ready within so many seconds.
+    Restart each kubelet whose node the backup does not contain: a kubelet registers only at its start. Raises
+    `DeployError` with those that are not Ready within so many seconds.
     """
     before = patiently(lambda: _signs(client))
     names = {machine.name for machine in deployment.machines}
@@ -205,14 +205,14 @@ def settle(
     if lost:
         tell(text("the backup does not contain {names}: restarting their kubelets", names=", ".join(lost[:8])), "")
         with Fleet(hosts_of(deployment).only(lost), options) as fleet:
-            fleet.run("systemctl restart kubelet", manner=_KUBELET)  # one that is not reached is told as not Ready
+            fleet.run("systemctl restart kubelet", manner=_KUBELET)  # unreachable ones are reported as not Ready
     end = time.monotonic() + seconds
     tell(text("waiting for the nodes"), "")
     while waiting := {**_silent(client, names, before), **not_ready(client, names)}:
         if time.monotonic() > end:
-            said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
             hint = text("the cluster has been restored; on the host, see: {command}", command="journalctl -u kubelet")
-            raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.PARTIAL, hint=hint)
+            raise DeployError(text("not Ready: {said}", said=reasons), exit_code=ExitCode.PARTIAL, hint=hint)
         time.sleep(_POLL)
     return tuple(sorted(set(nodes) - names))
 
@@ -243,5 +243,5 @@ def _silent(client: KubeClient, names: set[str], before: Mapping[str, str]) -> d
 
 def _signs(client: KubeClient) -> dict[str, str]:
     """When each kubelet has last renewed its lease."""
-    leases = [one for _, page in client.list(_LEASES) for one in page]
+    leases = [lease for _, page in client.list(_LEASES) for lease in page]
     return {str(lease["metadata"]["name"]): str(lease["spec"].get("renewTime", "")) for lease in leases}

@@ -36,6 +36,6 @@ def rotate_key(
     ):
         raise_first(carry_out(phases(site, LOOKING), both(folder.listener(now), listen)))
         if not known_access(site):
-            said = text("your kubeconfig does not reach cluster {cluster}", cluster=site.cluster)
-            raise DeployError(said, exit_code=ExitCode.UNREACHABLE, hint="paictl deploy apply -m … -w … -c …")
+            message = text("your kubeconfig does not reach cluster {cluster}", cluster=site.cluster)
+            raise DeployError(message, exit_code=ExitCode.UNREACHABLE, hint="paictl deploy apply -m … -w … -c …")
         return rotate(site, tell)

@@ -89,8 +89,8 @@ class LoginSettings:
 
     def access(self, machine: str) -> OwnAccess:
         """User and port of a machine."""
-        found = self.own.get(machine, OwnAccess())
-        return OwnAccess(found.user or self.user, found.port or self.port)
+        own = self.own.get(machine, OwnAccess())
+        return OwnAccess(own.user or self.user, own.port or self.port)
 
 
 @frozen
@@ -208,16 +208,16 @@ def _login(document: Document) -> LoginSettings:
         hint = "set password or ssh_key_file_path"
         raise PaictlError(text("no way to log in as {user}", user=user), where=document.path, hint=hint)
     if key and agent:
-        said = text("deploy.ssh_agent and ssh_key_file_path exclude each other")
-        raise PaictlError(said, where=document.path, hint=text("remove one of them"))
+        message = text("deploy.ssh_agent and ssh_key_file_path exclude each other")
+        raise PaictlError(message, where=document.path, hint=text("remove one of them"))
     if key and not Path(key).expanduser().is_file():
         raise PaictlError("the SSH key does not exist", where=key, hint="correct ssh_key_file_path")
     bastion = _bastion(section.get("bastion") or "", user, document.path)
     if bastion is not None and not (key or agent):
-        said = text("deploy.bastion needs ssh_key_file_path or deploy.ssh_agent: no password is sent to a bastion")
-        raise PaictlError(said, where=document.path)
-    own = {name: OwnAccess(one.get("user", ""), one.get("port", 0))
-           for name, one in (section.get("ssh_hosts") or {}).items()}  # fmt: skip
+        message = text("deploy.bastion needs ssh_key_file_path or deploy.ssh_agent: no password is sent to a bastion")
+        raise PaictlError(message, where=document.path)
+    own = {name: OwnAccess(entry.get("user", ""), entry.get("port", 0))
+           for name, entry in (section.get("ssh_hosts") or {}).items()}  # fmt: skip
     file = str(Path(key).expanduser()) if key else ""
     return LoginSettings(user, password, file, section.get("ssh_port") or 22, agent, own, bastion)
 
@@ -240,15 +240,15 @@ def _text(document: Document, key: str) -> str:
 
 
 def _data(document: Document, *keys: str) -> dict[str, Any]:
-    found = to_data(document.top.at(*keys))
-    return dict(found) if isinstance(found, dict) else {}
+    data = to_data(document.top.at(*keys))
+    return dict(data) if isinstance(data, dict) else {}
 
 
 def _mirrors(document: Document) -> dict[str, tuple[str, ...]]:
     """Mirrors by registry: our own setting, and OpenPAI's for Docker Hub behind it."""
-    found = {name: tuple(map(str, urls)) for name, urls in _data(document, SECTION, "registry_mirrors").items()}
+    mirrors = {name: tuple(map(str, urls)) for name, urls in _data(document, SECTION, "registry_mirrors").items()}
     hub = tuple(item.text for item in filled_items(document, "openpai_docker_registry_mirrors"))
-    return {**found, "docker.io": (*found.get("docker.io", ()), *hub)} if hub else found
+    return {**mirrors, "docker.io": (*mirrors.get("docker.io", ()), *hub)} if hub else mirrors
 
 
 def _address(value: str, at: ScalarNode | None) -> str:
@@ -273,11 +273,11 @@ def _pod_security(document: Document) -> dict[str, str]:
             raise PaictlError(text("deploy.pod_security: {name!r} is no namespace", name=name), where=where, hint=hint)
         if name == JOBS_NAMESPACE:
             hint = text("set cluster.common.jobs-pod-security in services-configuration.yaml")
-            said = text("deploy.pod_security: {name} has a key of its own", name=name)
-            raise PaictlError(said, where=where, hint=hint)
+            message = text("deploy.pod_security: {name} has a key of its own", name=name)
+            raise PaictlError(message, where=where, hint=hint)
         if name.startswith("kube-") or name in _OUR_NAMESPACES:
-            said = text("deploy.pod_security: {name} belongs to the system, whose pods need rights", name=name)
-            raise PaictlError(said, where=where, hint=text("remove this line"))
+            message = text("deploy.pod_security: {name} belongs to the system, whose pods need rights", name=name)
+            raise PaictlError(message, where=where, hint=text("remove this line"))
     return {name: str(written[name]) for name in sorted(written)}
 
 
@@ -300,7 +300,7 @@ def _proxy(mode: str) -> str:
 
 
 def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
-    """What is written and has no effect, so that nobody waits for it."""
+    """A note for each setting in the file that has no effect."""
     for name in (name for name in _IDLE if name in document.top):
         yield text("{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray", name=name)
     unknown = extra.keys() - _FOLLOWED
@@ -309,8 +309,8 @@ def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
         yield text("{name} has no effect: write {instead}", name=f"{EXTRA}.{_NODE_DNS}",
                    instead="deploy: {node_dns: true}")  # fmt: skip
     for name in sorted(unknown):
-        said = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
-        yield text(said, name=f"{EXTRA}.{name}")
+        note = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
+        yield text(note, name=f"{EXTRA}.{name}")
     if extra.get("kube_proxy_mode") == "ipvs":
         yield "kube_proxy_mode: ipvs has no effect: Kubernetes has given it up, nftables is used"
     if filled(document, "password") and filled(document, "ssh_key_file_path"):

@@ -1,4 +1,4 @@
-"""What the phases of one deployment share: what is wished, the open connections, what was found."""
+"""What the phases of one deployment share: the desired state, the open connections, the facts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class JoinCredentials:
 
 @dataclass(slots=True)
 class Site:
-    """One deployment while it goes on; `private` is a folder that nobody else can read and that is removed."""
+    """A running deployment; `private` is a folder that only its owner can read and that is removed at the end."""
 
     desired: Desired
     session: AnsibleSession
@@ -118,18 +118,18 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
         return
     bad = [host for host in result.hosts.values() if not host.well]
     if not bad:
-        said = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
-        raise DeployError(f"{name}: {said}", exit_code=ExitCode.USAGE, where=str(result.folder))
-    told = [event for outcome in bad for event in (outcome.unreachable, *outcome.failures) if event is not None]
-    lines = [f"{event.host}: {event.message}" for event in told[:_SHOWN]]
+        reason = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
+        raise DeployError(f"{name}: {reason}", exit_code=ExitCode.USAGE, where=str(result.folder))
+    events = [event for outcome in bad for event in (outcome.unreachable, *outcome.failures) if event is not None]
+    lines = [f"{event.host}: {event.message}" for event in events[:_SHOWN]]
     lines += [f"{outcome.host}: {outcome.unfinished[0]} may be half done" for outcome in bad if outcome.unfinished][
         :_SHOWN
     ]
-    more = len(bad) - len({event.host for event in told[:_SHOWN]})
+    more = len(bad) - len({event.host for event in events[:_SHOWN]})
     message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
     unreachable = all(outcome.unreachable for outcome in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
-    hint = next((event.hint for event in told if event.hint), "") or "fix it, then apply again to resume"
+    hint = next((event.hint for event in events if event.hint), "") or "fix it, then apply again to resume"
     raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
 
 
@@ -149,7 +149,7 @@ def pack_folder() -> Iterator[Path]:
     """A folder for what is pushed, of this run alone: another deployment may be at work and tidies up at its end."""
     above = cache_folder() / "packs"
     above.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in above.iterdir():  # left by a run that was killed; without its process nobody needs them
+    for old in above.iterdir():  # left by a run that was killed: without its process they have no use
         if not _runs(old.name):
             shutil.rmtree(old, ignore_errors=True)
     folder = above / str(os.getpid())

@@ -51,10 +51,10 @@ def manifest_of(wanted: StorageClass | None) -> str:
 
 
 def strangers(client: KubeClient) -> list[str]:
-    """Objects under our names that somebody else has made."""
+    """Objects with our names that paictl did not create."""
     named = {f"storageclass {NAME}": _CLASS, f"namespace {NAMESPACE}": f"/api/v1/namespaces/{NAMESPACE}"}
     there = ((name, find(client, path)) for name, path in named.items())
-    return [name for name, one in there if one and (one["metadata"].get("labels") or {}).get(PART_OF) != OURS]
+    return [name for name, item in there if item and (item["metadata"].get("labels") or {}).get(PART_OF) != OURS]
 
 
 def problem_with(client: KubeClient) -> str:
@@ -72,16 +72,16 @@ def problem_with(client: KubeClient) -> str:
 def exists(client: KubeClient) -> bool:
     """Whether the cluster has the class or the namespace of its provisioner, and paictl has made them."""
     there = (find(client, path) for path in (_CLASS, f"/api/v1/namespaces/{NAMESPACE}"))
-    return any(one is not None and (one["metadata"].get("labels") or {}).get(PART_OF) == OURS for one in there)
+    return any(item is not None and (item["metadata"].get("labels") or {}).get(PART_OF) == OURS for item in there)
 
 
 def volumes_of(client: KubeClient) -> list[str]:
     """The claims that have a volume of the class, as ``namespace/name``; a released volume by its own name."""
-    found = []
+    claims = []
     for _, page in client.list("/api/v1/persistentvolumes"):
-        for one in page:
-            if one["spec"].get("storageClassName") == NAME:
-                claim = one["spec"].get("claimRef") or {}
-                bound = one.get("status", {}).get("phase") == "Bound"
-                found.append(f"{claim['namespace']}/{claim['name']}" if bound else one["metadata"]["name"])
-    return sorted(found)
+        for volume in page:
+            if volume["spec"].get("storageClassName") == NAME:
+                claim = volume["spec"].get("claimRef") or {}
+                bound = volume.get("status", {}).get("phase") == "Bound"
+                claims.append(f"{claim['namespace']}/{claim['name']}" if bound else volume["metadata"]["name"])
+    return sorted(claims)

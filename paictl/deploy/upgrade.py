@@ -1,4 +1,4 @@
-"""An upgrade of all machines to another version of Kubernetes: what is wished, its run folder, its phases."""
+"""An upgrade of all machines to another version of Kubernetes: the target, the run's folder, the phases."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def upgrade(
 ) -> Upgraded:  # fmt: skip
     """Upgrade what is left to upgrade; raises `PaictlError` with the first failure.
 
-    What was done is known from the machines alone, so that it may be called again at any time, by anybody.
+    The machines alone say what was done, so any administrator can run it again at any time.
     """
-    told: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
+    about: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
     secrets = desired.deployment.secrets
-    before = unfinished_run(root, KIND, told, secrets)
-    folder = before or begin_run(root, KIND, told, now(), secrets)
+    before = unfinished_run(root, KIND, about, secrets)
+    folder = before or begin_run(root, KIND, about, now(), secrets)
     with opened(desired, folder.path) as site:
         site.command, site.break_lock = "deploy upgrade", wish.break_lock
         work = UpgradeWork(site, wish)

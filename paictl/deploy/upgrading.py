@@ -137,9 +137,9 @@ class UpgradeFacts:
 
 
 def look(client: KubeClient) -> UpgradeFacts:
-    """Ask the API for all that tells versions."""
+    """Ask the API for everything that shows versions."""
     query = {"labelSelector": "tier=control-plane"}
-    pods = [one for _, page in client.list(f"{_SYSTEM}/pods", query) for one in page]
+    pods = [pod for _, page in client.list(f"{_SYSTEM}/pods", query) for pod in page]
     try:
         proxy: Json | None = client.get(_PROXY)
     except KubeError as error:
@@ -151,8 +151,8 @@ def look(client: KubeClient) -> UpgradeFacts:
 
 def noted(client: KubeClient) -> Json:
     """kubeadm's ClusterConfiguration as the cluster keeps it."""
-    found: Json = yaml.safe_load(client.get(f"{_SYSTEM}/configmaps/kubeadm-config")["data"]["ClusterConfiguration"])
-    return found
+    config: Json = yaml.safe_load(client.get(f"{_SYSTEM}/configmaps/kubeadm-config")["data"]["ClusterConfiguration"])
+    return config
 
 
 def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> ClusterVersions:
@@ -222,14 +222,14 @@ class _Machines(UpgradePhase):
         return "" if self.batches() else text("all have {version}", version=self.work.wish.target)
 
     def run(self, tell: Tell) -> None:
-        """One batch after the other; the first that fails ends it."""
+        """Upgrade batch by batch; stop at the first that fails."""
         done, of = 0, sum(map(len, self.batches()))
         for batch in self.batches():
             tell(text("upgrading {hosts} ({done} of {of} done)", hosts=_names(batch), done=done, of=of), "")
             self.before(batch, tell)
             self.replace([step for step in batch if step.kubelet], tell)
-            for one in batch:
-                self.work.holding.release(one.host)
+            for step in batch:
+                self.work.holding.release(step.host)
             done += len(batch)
         tell(f"{done}/{of}", "hosts")
 
@@ -319,8 +319,8 @@ def kubeadm_words(step: UpgradeStep, work: UpgradeWork) -> list[str]:
 
 def tags_of(site: Site) -> dict[str, str]:
     """The tags of etcd's and CoreDNS' images among the artifacts, where they are there."""
-    found = (image.reference.rpartition("/")[2].partition(":") for image in site.desired.images)
-    return {name: tag for name, _, tag in found if name in ("etcd", "coredns")}
+    parts = (image.reference.rpartition("/")[2].partition(":") for image in site.desired.images)
+    return {name: tag for name, _, tag in parts if name in ("etcd", "coredns")}
 
 
 def retag(client: KubeClient, tags: Mapping[str, str]) -> None:
@@ -337,28 +337,28 @@ def retag(client: KubeClient, tags: Mapping[str, str]) -> None:
 
 
 def wait_for(client: KubeClient, names: Sequence[str], target: Version, seconds: float = READY_SECONDS) -> None:
-    """Wait until nodes are Ready with a version; raises `DeployError` with what is said of the others."""
+    """Wait until nodes are Ready with a version; raises `DeployError` with the reasons of those that are not."""
     end = time.monotonic() + seconds
     while waiting := _waiting(client, names, target):
         if time.monotonic() > end:
-            said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
             hint = text("on the host, see: {command}", command="journalctl -u kubelet")
-            raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.NEGATIVE, hint=hint)
+            raise DeployError(text("not Ready: {said}", said=reasons), exit_code=ExitCode.NEGATIVE, hint=hint)
         time.sleep(_POLL)
 
 
 def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[str, str]:
-    """Why nodes are not Ready with a version. Ready may be what kubelet said before it was started again."""
-    found = not_ready(client, set(names))
+    """Why nodes are not Ready with a version. Ready may date from before the kubelet's restart."""
+    reasons = not_ready(client, set(names))
     try:
         nodes = nodes_of(client)
     except NoAnswerError as error:
         return dict.fromkeys(names, str(error))
-    for name in set(names) - set(found):
-        said = nodes[name]["status"]["nodeInfo"]["kubeletVersion"]
-        if version_of(said) != target:
-            found[name] = text("is still {version}", version=said)
-    return found
+    for name in set(names) - set(reasons):
+        version = nodes[name]["status"]["nodeInfo"]["kubeletVersion"]
+        if version_of(version) != target:
+            reasons[name] = text("is still {version}", version=version)
+    return reasons
 
 
 def _names(batch: Iterable[UpgradeStep]) -> str:

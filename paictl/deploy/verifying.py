@@ -138,28 +138,28 @@ def certificates_of_masters(deployment: Deployment, options: SshOptions) -> Cert
     return status(deployment, options)
 
 
-def certificate_findings(found: Certificates, now: datetime) -> tuple[NodeCheck, ...]:
+def certificate_findings(certificates: Certificates, now: datetime) -> tuple[NodeCheck, ...]:
     """When the first certificate of each master ends: a warning where that is soon, a failure where it has ended."""
     checks = []
-    for host in dict.fromkeys(certificate.host for certificate in found.found):
+    for host in dict.fromkeys(certificate.host for certificate in certificates.found):
         first = min(
-            (certificate for certificate in found.found if certificate.host == host),
+            (certificate for certificate in certificates.found if certificate.host == host),
             key=lambda certificate: certificate.ends,
         )
         left = first.left(now)
-        said = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
-                    days=left.days)  # fmt: skip
+        detail = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
+                      days=left.days)  # fmt: skip
         state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
-        checks.append(NodeCheck(_CERTIFICATES, host, state, said))
+        checks.append(NodeCheck(_CERTIFICATES, host, state, detail))
     return (
         *checks,
-        *(NodeCheck(_CERTIFICATES, error.host, CheckState.WARNING, why_not(error)) for error in found.errors),
+        *(NodeCheck(_CERTIFICATES, error.host, CheckState.WARNING, why_not(error)) for error in certificates.errors),
     )
 
 
-def clock_findings(found: Certificates) -> tuple[NodeCheck, ...]:
-    """Whether each machine's clock goes as the one here: certificates, tokens and leases are judged by it."""
-    return tuple(NodeCheck(_CLOCK, host, *_clock(ahead)) for host, ahead in found.clocks.items())
+def clock_findings(certificates: Certificates) -> tuple[NodeCheck, ...]:
+    """Whether each machine's clock agrees with ours: certificates, tokens and leases depend on it."""
+    return tuple(NodeCheck(_CLOCK, host, *_clock(ahead)) for host, ahead in certificates.clocks.items())
 
 
 def _clock(ahead: float) -> tuple[CheckState, str]:
@@ -169,9 +169,9 @@ def _clock(ahead: float) -> tuple[CheckState, str]:
     return CheckState.FAILED, text("{way}; on the machine: {command}", way=way, command="timedatectl set-ntp true")
 
 
-def expired_problem(found: Certificates, now: datetime) -> PaictlError | None:
-    """What to say where certificates have ended, which is why the API does not answer; None where none has."""
-    ended = found.ended(now)
+def expired_problem(certificates: Certificates, now: datetime) -> PaictlError | None:
+    """The error for expired certificates, the reason why the API does not answer; None if none has expired."""
+    ended = certificates.ended(now)
     if not ended:
         return None
     names: dict[str, list[str]] = {}
@@ -267,7 +267,7 @@ class _Trying:
         names = list(serving)
         for number, name in enumerate(names):
             others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
-            private = {one: kubelets[one] for one in (name, *others[:1]) if one in kubelets}
+            private = {node: kubelets[node] for node in (name, *others[:1]) if node in kubelets}
             peers = {other: serving[other] for other in others}
             command = ask_script(address, peers, closed, private, domain=self._trial.domain, cache=self._trial.cache)
             self._create(_pod(f"ask-{number}", name, self._trial.image, command))
@@ -356,17 +356,17 @@ def _kubelet(node: Mapping[str, Any]) -> tuple[str, int] | None:
     """Where a node's kubelet listens; None if the node does not say."""
     status = node["status"]
     port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
-    address = next((one["address"] for one in status.get("addresses", ()) if one["type"] == "InternalIP"), "")
+    address = next((entry["address"] for entry in status.get("addresses", ()) if entry["type"] == "InternalIP"), "")
     return (address, int(port)) if port and address else None
 
 
 def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
     """The findings of a pod that asked, from its last words."""
-    said = _last_words(pod)
-    if not said:
+    output = _last_words(pod)
+    if not output:
         return [NodeCheck("dns", node, CheckState.FAILED, why(pod) or "no output")]
     checks = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         check, _, verdict = line.rpartition(" ")
         name, _, peer = check.partition(":")
         if name == _ENFORCED and verdict != "ok":
@@ -389,7 +389,7 @@ def _cache_log(node: str) -> str:
 
 
 def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:
-    """What became of a pod that wanted all devices of a node; where others have some, nothing is said about them."""
+    """The result of a pod that asked for all devices of a node; skipped if other pods use some of them."""
     kind, count = wanted
     status = pod.get("status", {})
     if status.get("phase") == "Succeeded":
@@ -398,8 +398,8 @@ def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -
         return NodeCheck(
             "devices", node, CheckState.SKIPPED, text("some of {count} of {kind} are in use", count=count, kind=kind)
         )
-    said = why(pod) or text("{count} of {kind} were not given", count=count, kind=kind)
-    return NodeCheck("devices", node, CheckState.FAILED, said)
+    reason = why(pod) or text("{count} of {kind} were not given", count=count, kind=kind)
+    return NodeCheck("devices", node, CheckState.FAILED, reason)
 
 
 def why(pod: Mapping[str, Any]) -> str:
@@ -433,7 +433,7 @@ def _ip(pod: Mapping[str, Any]) -> str:
 
 
 def _up(pod: Mapping[str, Any]) -> bool:
-    return any(one.get("ready") for one in pod.get("status", {}).get("containerStatuses") or ())
+    return any(container.get("ready") for container in pod.get("status", {}).get("containerStatuses") or ())
 
 
 def _over(pod: Mapping[str, Any]) -> bool:
@@ -441,8 +441,8 @@ def _over(pod: Mapping[str, Any]) -> bool:
 
 
 def _last_words(pod: Mapping[str, Any]) -> str:
-    for one in pod.get("status", {}).get("containerStatuses") or ():
-        ended = one.get("state", {}).get("terminated") or {}
+    for container in pod.get("status", {}).get("containerStatuses") or ():
+        ended = container.get("state", {}).get("terminated") or {}
         if ended.get("message"):
             return str(ended["message"])
     return ""

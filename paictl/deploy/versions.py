@@ -29,12 +29,12 @@ class Version:
         return f"v{self.major}.{self.minor}.{self.patch}"
 
 
-def version_of(said: str) -> Version:
-    """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for what is none."""
-    match = _FORM.fullmatch(said)
+def version_of(written: str) -> Version:
+    """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for anything else."""
+    match = _FORM.fullmatch(written)
     if match is None:
         hint = text("give the full version, for example {example}", example="v1.37.1")
-        raise PaictlError(text("{said!r} is not a Kubernetes version", said=said), hint=hint)
+        raise PaictlError(text("{said!r} is not a Kubernetes version", said=written), hint=hint)
     major, minor, patch = (int(part) for part in match.groups()[:3])
     return Version(major, minor, patch)
 
@@ -156,20 +156,20 @@ def _old(target: Version, machine: MachineVersions) -> bool:
 def _master(target: Version, machine: MachineVersions, *, apply: bool, cluster: ClusterVersions) -> UpgradeStep:
     kubeadm = Kubeadm.APPLY if apply else Kubeadm.NODE if _old(target, machine) else Kubeadm.NONE
     before = min((*machine.programs, cluster.configured))
-    said = [f"control plane {before} -> {target}"] if kubeadm else []
-    return _step(target, machine, kubeadm, said)
+    changes = [f"control plane {before} -> {target}"] if kubeadm else []
+    return _step(target, machine, kubeadm, changes)
 
 
 def _worker(target: Version, machine: MachineVersions) -> UpgradeStep:
     return _step(target, machine, Kubeadm.NODE if machine.kubelet != target else Kubeadm.NONE, [])
 
 
-def _step(target: Version, machine: MachineVersions, kubeadm: Kubeadm, said: list[str]) -> UpgradeStep:
+def _step(target: Version, machine: MachineVersions, kubeadm: Kubeadm, changes: list[str]) -> UpgradeStep:
     kubelet = machine.kubelet != target or machine.lacks
     if machine.kubelet != target:
-        said = [*said, f"kubelet {machine.kubelet} -> {target}"]
+        changes = [*changes, f"kubelet {machine.kubelet} -> {target}"]
     elif machine.lacks:
-        said = [*said, "programs and files"]
+        changes = [*changes, "programs and files"]
     if machine.held and not kubelet:
-        said = [*said, "uncordon"]
-    return UpgradeStep(machine.host, kubeadm, kubelet, tuple(said))
+        changes = [*changes, "uncordon"]
+    return UpgradeStep(machine.host, kubeadm, kubelet, tuple(changes))

@@ -27,7 +27,7 @@ class PhaseBegan:
 
 @frozen
 class PhaseSaid:
-    """A phase says how it goes on, one line; `about` names a host or object where that matters."""
+    """A line of a phase's progress; `about` names a host or object where that matters."""
 
     phase: str
     text: str
@@ -69,7 +69,7 @@ class PhaseBlocked:
 
 @frozen
 class RunEnded:
-    """The last event, unless the process was killed; `interrupted` by somebody who pressed Ctrl-C."""
+    """The last event, unless the process was killed; `interrupted` by Ctrl-C."""
 
     ok: bool
     interrupted: bool = False
@@ -97,10 +97,10 @@ def to_data(event: Event) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Event:
-    """The inverse of `to_data`; raises `KeyError` or `TypeError` for what is no event."""
+    """The inverse of `to_data`; raises `KeyError` or `TypeError` for anything that is not an event."""
     values = {name: value for name, value in data.items() if name != "event"}
     if data["event"] == "run-began":
-        values["phases"] = tuple((str(one), str(title)) for one, title in values["phases"])
+        values["phases"] = tuple((str(phase), str(title)) for phase, title in values["phases"])
     event: Event = _KINDS[data["event"]](**values)
     return event
 

@@ -1,4 +1,4 @@
-"""The folder of a run: what was wished, and its events as they came, for people, for resuming, for support.
+"""The folder of a run: the request and the events in order, for people, for resuming, for support.
 
 `runs/ID/` holds ``run.json`` (kind, wish, a fingerprint of it) and ``events.jsonl``. Only the owner can read it, and
 the secrets that the run was told never get into it.

@@ -98,10 +98,10 @@ class _Run:
     def one_by_one(self, phases: Sequence[Phase]) -> None:
         """As they stand."""
         for phase in phases:
-            self._outcomes[phase.id] = self._blocked(phase) or self._one(phase)
+            self._outcomes[phase.id] = self._blocked(phase) or self._run_phase(phase)
 
     def side_by_side(self, phases: Sequence[Phase], workers: int) -> None:
-        """Each as soon as it can; if somebody interrupts, those under way are told so and waited for."""
+        """Each as soon as it can; on an interrupt, tell the running phases and wait for them."""
         waiting, running = list(phases), dict[Future[PhaseOutcome], Phase]()
         with ThreadPoolExecutor(workers, thread_name_prefix="phase") as pool:
             try:
@@ -127,12 +127,12 @@ class _Run:
             if blocked is not None:
                 self._outcomes[phase.id] = blocked
             else:
-                running[pool.submit(self._one, phase)] = phase
+                running[pool.submit(self._run_phase, phase)] = phase
 
     @staticmethod
     def _pending(phase: Phase, waiting: Sequence[Phase], running: Mapping[Future[PhaseOutcome], Phase]) -> bool:
         before = phase.needs | phase.follows
-        return any(one.id in before for one in (*waiting, *running.values()) if one is not phase)
+        return any(other.id in before for other in (*waiting, *running.values()) if other is not phase)
 
     def _listen(self, event: Event) -> None:
         with self._lock:
@@ -151,7 +151,7 @@ class _Run:
         self._listen(PhaseBlocked(phase.id, cause))
         return PhaseOutcome(phase.id, PhaseStatus.BLOCKED, by=cause)
 
-    def _one(self, phase: Phase) -> PhaseOutcome:
+    def _run_phase(self, phase: Phase) -> PhaseOutcome:
         def tell(text: str, about: str = "") -> None:
             self._listen(PhaseSaid(phase.id, text, about))
 
@@ -180,7 +180,7 @@ def _clean_up(began: Sequence[Phase], listen: Listener) -> None:
 
 
 Tell = Callable[[str, str], object]
-"""Takes a line about how a phase goes on, and the host or object that it is about (empty for none)."""
+"""Takes a line of a phase's progress, and the host or object that it is about (may be empty)."""
 
 
 class Phase(ABC):
@@ -215,7 +215,7 @@ class Phase(ABC):
 
     @abstractmethod
     def run(self, tell: Tell) -> None:
-        """Do the work. What was done already is no error: a run that was killed is begun again."""
+        """Do the work. Finding it already done is not an error: a run that was killed is run again."""
 
     def interrupt(self) -> None:  # noqa: B027 - most phases are short
         """Somebody pressed Ctrl-C while `run` is under way in another thread: end soon, leave nothing half done."""

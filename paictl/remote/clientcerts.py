@@ -66,8 +66,8 @@ def read_certificate(pem: str) -> IssuedCertificate:
         (folder / "certificate.pem").write_text(pem)
         words = ("x509", "-in", "certificate.pem", "-noout")
         public = _openssl(folder, *words, "-pubkey")
-        said = _openssl(folder, *words, "-enddate", "-subject", "-nameopt", "RFC2253")
-    lines = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        output = _openssl(folder, *words, "-enddate", "-subject", "-nameopt", "RFC2253")
+    lines = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
     end = from_unix(ssl.cert_time_to_seconds(lines["notAfter"]))
     return IssuedCertificate(public, lines["subject"].strip(), end)
 

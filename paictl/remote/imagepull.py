@@ -36,7 +36,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _MOST: Final = 4 << 20
 """Bytes of a manifest; registries take no larger ones."""
 _NO_MANIFEST: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
-"""What reading a manifest may raise that somebody has made on purpose."""
+"""What reading a maliciously made manifest may raise."""
 _BLOCK: Final = 1 << 20
 _TIMEOUT: Final = 30.0
 _HUB: Final = ("registry-1.docker.io", "docker.io")
@@ -74,8 +74,8 @@ class ImageManifest:
     @property
     def blobs(self) -> list[tuple[str, int]]:
         """(digest, bytes) of configuration and layers, each once."""
-        found = json.loads(self.body)
-        rows = [found["config"], *found["layers"]]
+        content = json.loads(self.body)
+        rows = [content["config"], *content["layers"]]
         return list(dict.fromkeys((_digest_in(row), _size_in(row)) for row in rows))
 
 
@@ -127,12 +127,12 @@ class ImagePuller:
         """(media type, digest, bytes) of a manifest or an index."""
         with self._opened(f"manifests/{reference}", {"Accept": ", ".join([*INDEXES, *MANIFESTS])}) as reply:
             body = reply.read(_MOST + 1)
-            told = str(reply.headers.get("Docker-Content-Digest", ""))
+            header = str(reply.headers.get("Docker-Content-Digest", ""))
             kind = str(reply.headers.get("Content-Type", "")).partition(";")[0].strip()
         if len(body) > _MOST:
             raise self._damaged()
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        wanted = reference if _DIGEST.match(reference) else told or digest
+        wanted = reference if _DIGEST.match(reference) else header or digest
         if digest != wanted:
             raise PullError(
                 text("{image}: its manifest has the digest {found}…, not {wanted}…", image=self._source.reference,
@@ -189,7 +189,7 @@ class ImagePuller:
             yield reply
 
     def _signed_in(self, error: urllib.error.HTTPError) -> bool:
-        """Whether there is a new token to show, as tokens expire; only the registry itself is told the login."""
+        """Whether a new token was issued, as tokens expire; the login is sent only to the registry itself."""
         asking, own = urlsplit(error.url), urlsplit(self._base)
         if error.code != 401 or (asking.scheme, asking.netloc) != (own.scheme, own.netloc):
             return False
@@ -204,16 +204,16 @@ class ImagePuller:
             hint = text("sign in where this runs: docker login {host}", host=urlsplit(self._base).netloc)
             if self._plain:
                 hint = text("no login is sent over http: give an https:// address")
-            said = text("does not let anyone pull {image} without a valid login", image=self._source.reference)
-            return PullError(said, where=self._base, hint=hint)
-        said = text("{image}: the registry answered with HTTP status {status}", image=self._source.reference,
-                    status=status)  # fmt: skip
-        return PullError(said, where=self._base)
+            message = text("does not let anyone pull {image} without a valid login", image=self._source.reference)
+            return PullError(message, where=self._base, hint=hint)
+        message = text("{image}: the registry answered with HTTP status {status}", image=self._source.reference,
+                       status=status)  # fmt: skip
+        return PullError(message, where=self._base)
 
     def _failed(self, reason: str) -> PullError:
         hint = text("use a mirror: --mirror {host}=https://…", host=_known_as(self._name.host))
-        said = text("{image} cannot be pulled: {reason}", image=self._source.reference, reason=reason)
-        return PullError(said, where=self._base, hint=hint)
+        message = text("{image} cannot be pulled: {reason}", image=self._source.reference, reason=reason)
+        return PullError(message, where=self._base, hint=hint)
 
 
 def pull(registry: ImagePuller, manifest: ImageManifest, target: Path) -> None:
@@ -229,8 +229,8 @@ def pull(registry: ImagePuller, manifest: ImageManifest, target: Path) -> None:
         _write(manifest, parts, part)
         part.replace(target)
     except OSError as error:
-        said = text("cannot be written: {reason}", reason=error.strerror or error)
-        raise PaictlError(said, where=str(target)) from None
+        message = text("cannot be written: {reason}", reason=error.strerror or error)
+        raise PaictlError(message, where=str(target)) from None
     finally:
         part.unlink(missing_ok=True)
     shutil.rmtree(parts, ignore_errors=True)
@@ -268,8 +268,8 @@ def docker_login(host: str) -> str:
     folder = os.environ.get("DOCKER_CONFIG") or str(Path.home() / ".docker")
     path = Path(folder) / "config.json"
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        known = found.get("auths") or {}
+        config: Any = json.loads(path.read_text(encoding="utf-8"))
+        known = config.get("auths") or {}
         names = [host, f"https://{host}", f"https://{host}/", f"https://{host}/v1/", f"https://{host}/v2/"]
         names += [*_HUB, _HUB_LOGIN] if host in _HUB else []
         coded = next((str(known[name]["auth"]) for name in names if (known.get(name) or {}).get("auth")), "")
@@ -277,8 +277,8 @@ def docker_login(host: str) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        said = text("cannot be read: {reason}", reason=getattr(error, "strerror", "") or type(error).__name__)
-        raise PaictlError(said, where=str(path)) from None
+        message = text("cannot be read: {reason}", reason=getattr(error, "strerror", "") or type(error).__name__)
+        raise PaictlError(message, where=str(path)) from None
     return f"Basic {coded}" if coded else ""
 
 

@@ -54,13 +54,13 @@ class Login:
 
     @property
     def for_sudo(self) -> str | None:
-        """The password that sudo is told if it asks."""
+        """The password for sudo, should it ask."""
         return self.sudo_password if self.sudo_password is not None else self.password
 
     @property
     def secrets(self) -> frozenset[str]:
         """Values that must not appear anywhere."""
-        return frozenset(one for one in (self.password, self.sudo_password) if one)
+        return frozenset(password for password in (self.password, self.sudo_password) if password)
 
 
 @frozen

@@ -30,7 +30,7 @@ _LOCK: Final = ".lock"
 def private_folder() -> Iterator[Path]:
     """A new folder of mode 0700 with a short path (sockets need that); it is removed at the end.
 
-    Raises `PaictlError` if somebody else has put something in its way.
+    Raises `PaictlError` if another user's file or folder is in its place.
     """
     import fcntl  # only on POSIX
 
@@ -92,17 +92,17 @@ _PROC: Final = Path("/proc")
 
 
 def marked(mark: str) -> frozenset[int]:
-    """Process ids of ours with a mark (``NAME=VALUE``) in their environment; none where there is no /proc."""
-    wanted, found = mark.encode(), set()
+    """Ids of our processes with a mark (``NAME=VALUE``) in their environment; empty without /proc."""
+    wanted, pids = mark.encode(), set()
     for folder in _PROC.iterdir() if _PROC.is_dir() else ():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         try:
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.add(int(folder.name))
+                pids.add(int(folder.name))
         except OSError:
-            continue  # gone, or somebody else's
-    return frozenset(found)
+            continue  # gone, or another user's
+    return frozenset(pids)
 
 
 def end_marked(mark: str, patience: float = 3.0) -> None:
@@ -116,10 +116,10 @@ def end_marked(mark: str, patience: float = 3.0) -> None:
 
 
 def _signal(mark: str, number: signal.Signals) -> bool:
-    found = marked(mark)
-    for pid in found:
+    pids = marked(mark)
+    for pid in pids:
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
-    return bool(found)
+    return bool(pids)

@@ -36,7 +36,7 @@ class ImageState(Enum):
     THERE = "there"
     MISSING = "missing"
     DENIED = "denied"
-    """The registry does not let in whoever asks; some also say so of images that they do not have."""
+    """The registry refuses the caller; some registries also answer this for images that do not exist."""
     UNKNOWN = "unknown"
     """It did not answer in time, or nothing that means anything."""
 
@@ -104,7 +104,7 @@ def _asked(base: str, name: ImageName, login: str, timeout: float) -> tuple[Imag
 
 
 def token_for(challenge: str, base: str, login: str, timeout: float) -> str:
-    """What to show after a challenge; empty if there is nothing to show, or nobody to send a login to."""
+    """The Authorization header for a challenge; empty if no token is issued, or if the login must not be sent there."""
     scheme, _, rest = challenge.partition(" ")
     if scheme.lower() == "basic":
         return login
@@ -116,8 +116,8 @@ def token_for(challenge: str, base: str, login: str, timeout: float) -> str:
     status, _, body = _answer("GET", f"{realm}?{query}", {"Authorization": login} if login else {}, timeout)
     if status != 200:
         return ""
-    found = json.loads(body)
-    token = found.get("token") or found.get("access_token") if isinstance(found, dict) else None
+    answer = json.loads(body)
+    token = answer.get("token") or answer.get("access_token") if isinstance(answer, dict) else None
     return f"Bearer {token}" if isinstance(token, str) else ""
 
 

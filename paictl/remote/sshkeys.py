@@ -44,10 +44,10 @@ def _field(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def _openssl(words: list[str], said: str) -> str:
+def _openssl(words: list[str], stdin: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - words of this module alone
-            ["openssl", *words], input=said, capture_output=True, text=True, check=False, timeout=_SECONDS  # noqa: S607
+            ["openssl", *words], input=stdin, capture_output=True, text=True, check=False, timeout=_SECONDS  # noqa: S607
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PaictlError(text("openssl cannot make a key: {error}", error=str(error))) from None

@@ -76,7 +76,7 @@ class _Asked:
 
 @frozen
 class AnsweredRequest:
-    """A request of somebody who is known, and how it ended; `path` is the route, its variables filled in."""
+    """A request of a signed-in user, and its result; `path` is the route, its variables filled in."""
 
     user: str
     method: str
@@ -86,14 +86,14 @@ class AnsweredRequest:
 
 @frozen
 class Extension:
-    """What a server has beside its own: more `routes`, `pages` in the navigation, and who is told of each request.
+    """What extends a server: more `routes`, `pages` in the navigation, and a listener that gets each request.
 
     At most `sign_ins` are under way or wait at once.
     """
 
     routes: tuple[Route, ...] = ()
     pages: tuple[NavigationEntry, ...] = ()
-    told: Callable[[AnsweredRequest], object] | None = None
+    answered: Callable[[AnsweredRequest], object] | None = None
     sign_ins: int = SLOW
 
 
@@ -161,7 +161,7 @@ class ServerApp:
         body = b""
         if not route.reads_body:
             return await self._workers.ask(handled)
-        if route.who is not Access.ANYBODY:  # before anything big is taken from somebody unknown
+        if route.who is not Access.ANYBODY:  # before reading a large body from an unknown sender
             await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown))
         body = await self._body(request, route)
         if not route.slow:
@@ -241,7 +241,7 @@ class ServerApp:
             raise ApiError(error.status, "InvalidParametersError", error.message) from None
 
     async def _refused(self, asked: _Asked, error: ApiError) -> Answer:
-        """The answer to a request that is refused; a page has the navigation of whoever is signed in."""
+        """The answer to a request that is refused; a page has the navigation of the signed-in user."""
         token = asked.session
         if not asked.as_page or error.status in (401, 503) or not token:
             return self._refusal(asked, error)
@@ -258,10 +258,10 @@ class ServerApp:
         return error_page(error, asked.language, asked.theme, caller, asked.session if caller else "")
 
     def _note(self, asked: _Asked, answer: Answer, seconds: float) -> None:
-        """A line of the log for each request; the extension is told of those whose sender is known."""
+        """A line of the log for each request; the extension gets those whose sender is known."""
         method, path = asked.route.method if asked.route else "-", _path(asked)
-        if self._extension.told is not None and asked.user:
-            self._extension.told(AnsweredRequest(asked.user, method, path, answer.status))
+        if self._extension.answered is not None and asked.user:
+            self._extension.answered(AnsweredRequest(asked.user, method, path, answer.status))
         _ACCESS.info(
             "%s %s %s %s %d %.1f ms", asked.sender.address or "-", asked.user or "-", method, path, answer.status,
             seconds * 1000,

@@ -75,19 +75,19 @@ class Call:
         """The body as named values, from a form or from JSON. Raises `ApiError`."""
         if self.media == "application/json":
             try:
-                found = orjson.loads(self.body or b"{}")
+                data = orjson.loads(self.body or b"{}")
             except orjson.JSONDecodeError as error:
                 raise bad(text("the body is not valid JSON: {error}", error=error)) from None
-            if not isinstance(found, dict):
+            if not isinstance(data, dict):
                 raise bad(text("the body must be a JSON object"))
-            return found
+            return data
         if self.media in ("application/x-www-form-urlencoded", ""):
             return form_of(self.body)
         raise ApiError(415, "InvalidParametersError", text("send JSON or a form, not {media}", media=self.media[:80]))
 
 
 def form_of(body: bytes) -> dict[str, str]:
-    """A form of a page or of a query, the last of several values of a name. Raises `ApiError` for what is none."""
+    """A form of a page or of a query, the last of several values of a name. Raises `ApiError` if it is malformed."""
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=500, errors="strict"))
     except ValueError:
@@ -124,25 +124,25 @@ def redirect(where: str, *cookies: str) -> Answer:
 def answer_to(error: PaictlError) -> ApiError:
     """An error of the cluster or of a use case, as an answer; handlers answer themselves where they know better."""
     more: dict[str, Any] = {"hint": error.hint} if error.hint else {}
-    said = text("{where}: {message}", where=error.where, message=error.message) if error.where else error.message
+    message = text("{where}: {message}", where=error.where, message=error.message) if error.where else error.message
     match error:
         case RefusedFilesError():
             problems = [problem_data(problem) for problem in error.report.problems]
-            return ApiError(400, "InvalidProtocolError", _with_findings(said, error), problems=problems, **more)
+            return ApiError(400, "InvalidProtocolError", _with_findings(message, error), problems=problems, **more)
         case UnreachableError():
-            return ApiError(503, "UnavailableError", said, **more)
+            return ApiError(503, "UnavailableError", message, **more)
         case UnsupportedError():
-            return ApiError(501, "NotImplementedError", said, **more)
+            return ApiError(501, "NotImplementedError", message, **more)
         case NoJobError():
-            return ApiError(404, "NoJobError", said)
+            return ApiError(404, "NoJobError", message)
         case ConflictError():
-            return ApiError(409, "ConflictError", said, **more)
+            return ApiError(409, "ConflictError", message, **more)
         case ClusterError():
-            return ApiError(400, "InvalidParametersError", said, **more)
-    return ApiError(400, "InvalidParametersError", said, **more)
+            return ApiError(400, "InvalidParametersError", message, **more)
+    return ApiError(400, "InvalidParametersError", message, **more)
 
 
-def _with_findings(said: str, error: RefusedFilesError) -> str:
+def _with_findings(message: str, error: RefusedFilesError) -> str:
     """OpenPAI's clients show the message and nothing else, so that everything is in it."""
     lines = [
         text(
@@ -156,7 +156,7 @@ def _with_findings(said: str, error: RefusedFilesError) -> str:
         )
         for problem in error.report.problems
     ]
-    return joined("\n", [sayable(said), *lines])
+    return joined("\n", [sayable(message), *lines])
 
 
 def problem_data(problem: Problem, language: str = "en") -> dict[str, Any]:
@@ -172,5 +172,7 @@ def problem_data(problem: Problem, language: str = "en") -> dict[str, Any]:
 
 def error_data(error: ApiError, language: str) -> dict[str, Any]:
     """An error as it goes to a program."""
-    more = {name: in_language(one, language) if isinstance(one, str) else one for name, one in error.more.items()}
+    more = {
+        name: in_language(value, language) if isinstance(value, str) else value for name, value in error.more.items()
+    }
     return {"code": error.code, "message": in_language(error.message, language), **more}

@@ -49,10 +49,10 @@ def sender_of(scope_client: str, scheme: str, headers: Mapping[str, str], truste
 
 def _within(address: str, networks: Iterable[Network]) -> bool:
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(found.version == network.version and found in network for network in networks)
+    return any(ip.version == network.version and ip in network for network in networks)
 
 
 def _plain(address: str) -> str:
@@ -77,7 +77,7 @@ def cookie_name(*, secure: bool) -> str:
 
 
 def cookies_of(header: str) -> dict[str, str]:
-    """The cookies of a header; none if somebody has made it up."""
+    """The cookies of a header; empty if it is malformed."""
     try:
         return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
     except CookieError:
@@ -116,13 +116,13 @@ def begun_cookie(value: str, *, secure: bool, seconds: int) -> str:
 
 
 def choice_cookie(name: str, value: str, *, secure: bool) -> str:
-    """The ``Set-Cookie`` of how somebody likes pages to be."""
+    """The ``Set-Cookie`` for a user's display preferences."""
     rest = "; Secure" if secure else ""
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age=31536000{rest}"
 
 
 def csrf_of(session: str) -> str:
-    """What a page of ours has to send beside the cookie; nobody can compute it who cannot read the cookie."""
+    """The value that our pages send beside the cookie; only a reader of the cookie can compute it."""
     return hmac.new(session.encode(), b"csrf", hashlib.sha256).hexdigest() if session else ""
 
 
@@ -145,6 +145,6 @@ def check_csrf(session: str, given: str) -> None:
 
 
 def forged() -> ApiError:
-    """The error for a request that no page of ours has made."""
-    said = text("this request does not come from a page of this server: reload the page")
-    return ApiError(403, "ForbiddenUserError", said)
+    """The error for a request that does not come from one of our pages."""
+    message = text("this request does not come from a page of this server: reload the page")
+    return ApiError(403, "ForbiddenUserError", message)

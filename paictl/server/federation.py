@@ -24,7 +24,7 @@ from paictl.server.calls import ApiError
 FRESH: Final = 30.0
 """Seconds after which the configuration is looked at again."""
 BEGUN: Final = 600
-"""Seconds that somebody may take to sign in at the provider."""
+"""Seconds that a user may take to sign in at the provider."""
 _REMEMBERED: Final = 10_000
 """Tokens of programs whose claims are remembered, until they expire."""
 
@@ -96,11 +96,11 @@ def packed(begun: Mapping[str, str]) -> str:
 
 
 def unpacked(cookie: str) -> Mapping[str, str]:
-    """The inverse of `packed`; raises `ApiError` for what is none, or was made long ago."""
+    """The inverse of `packed`; raises `ApiError` for a malformed or expired cookie."""
     try:
-        found: Mapping[str, str] = orjson.loads(decoded(cookie))
-        if time.time() - int(found["at"]) <= BEGUN and {"state", "nonce", "verifier", "next"} <= found.keys():
-            return found
+        values: Mapping[str, str] = orjson.loads(decoded(cookie))
+        if time.time() - int(values["at"]) <= BEGUN and {"state", "nonce", "verifier", "next"} <= values.keys():
+            return values
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise too_late()

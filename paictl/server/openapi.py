@@ -47,37 +47,37 @@ def description(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    told = route.told
+    operation = route.operation
     words = re.findall(r"[A-Za-z0-9]+", route.path.removeprefix("/api/v2"))
     made: dict[str, Any] = {
-        "operationId": "_".join([route.method.lower(), *words]), "tags": [told.tag], "summary": told.summary,
+        "operationId": "_".join([route.method.lower(), *words]), "tags": [operation.tag], "summary": operation.summary,
         "x-who": route.who.value,
-        "responses": {str(status): _response(told, status) for status in sorted(_statuses(route))},
+        "responses": {str(status): _response(operation, status) for status in sorted(_statuses(route))},
     }  # fmt: skip
     word = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,255}$"}
     variables = [
         {"name": name, "in": "path", "required": True, "schema": word} for name in _VARIABLE.findall(route.path)
     ]
-    query = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in told.query.items()]
+    query = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in operation.query.items()]
     if variables or query:
         made["parameters"] = variables + query
     if route.who is not Access.ANYBODY:
         made["security"] = [{"bearerAuth": []}]
-    if told.takes:
-        content = {media: {"schema": schema} for media, schema in told.takes.items()}
+    if operation.takes:
+        content = {media: {"schema": schema} for media, schema in operation.takes.items()}
         made["requestBody"] = {"required": True, "content": content}
     return made
 
 
 def _statuses(route: Route) -> set[int]:
-    found = {*route.told.answers, *_ALWAYS}
+    statuses = {*route.operation.answers, *_ALWAYS}
     if route.who is not Access.ANYBODY:
-        found |= {401, 403}
+        statuses |= {401, 403}
     if route.reads_body:
-        found |= {408, 413}
-    if route.told.takes:
-        found |= {409, 415, 501}
-    return found
+        statuses |= {408, 413}
+    if route.operation.takes:
+        statuses |= {409, 415, 501}
+    return statuses
 
 
 def _response(operation: Operation, status: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Route:
     path: str
     who: Access
     handle: Handler
-    told: Operation
+    operation: Operation
     jobs: bool = False
     slow: bool = False
     size: int = BODY
@@ -114,8 +114,8 @@ class Router:
 
     def _methods(self, path: str) -> Iterator[tuple[Mapping[str, Route], dict[str, str]]]:
         """The methods of every template that a path fits, the one without variables first."""
-        if found := self._plain.get(path):
-            yield found, {}
+        if plain := self._plain.get(path):
+            yield plain, {}
         for pattern, methods in self._patterns:
             if match := pattern.fullmatch(path):
                 yield methods, match.groupdict()
@@ -135,8 +135,8 @@ def _plain_path(raw: bytes) -> str:
     path = unquote_to_bytes(raw)
     if b"%2f" in raw.lower() or not path.isascii() or any(byte < 0x21 or byte in b'\x7f\\%"<>' for byte in path):
         raise _nothing()
-    found = path.decode()
-    return found[:-1] if found.startswith("/api/") and found.endswith("/") else found
+    decoded = path.decode()
+    return decoded[:-1] if decoded.startswith("/api/") and decoded.endswith("/") else decoded
 
 
 def _nothing() -> ApiError:

@@ -53,17 +53,17 @@ class ServerSettings:
 
 
 def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
-    """Addresses and networks (``10.0.0.0/8``); raises `PaictlError` for what is neither."""
-    found = []
+    """Addresses and networks (``10.0.0.0/8``); raises `PaictlError` for anything else."""
+    networks = []
     for word in words:
         try:
-            found.append(ipaddress.ip_network(word, strict=False))
+            networks.append(ipaddress.ip_network(word, strict=False))
         except ValueError:
             raise PaictlError(
                 text("{word!r} is neither an address nor a network", word=word),
                 hint="--behind-proxy 10.0.0.7 or 10.0.0.0/8",
             ) from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def tasks_at(address: str | None) -> TaskSite | None:
@@ -129,7 +129,7 @@ def serve(
     settings: ServerSettings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
     ready: Callable[[str], object] = lambda _: None, extension: Extension | None = None,
 ) -> None:  # fmt: skip
-    """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
+    """Answer until a signal ends the process; `ready` gets the address. Raises `PaictlError` if it cannot start."""
     check(settings)
     app, workers = application(
         connect, stamp, settings.proxies, encrypted=settings.certificate is not None, extension=extension,

@@ -1,4 +1,4 @@
-"""Signing in: the one place where a password is looked at, and how often somebody may try."""
+"""Signing in: the only place where a password is checked, and how often a user may try."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paictl.server.calls import ApiError, Call
 WINDOW: Final = 300.0
 """Seconds in which failures count."""
 PER_PAIR: Final = 5
-"""Failures of one user from one address: who forgot the password waits, and shuts nobody else out by it."""
+"""Failures of one user from one address: a user who forgot the password waits, and locks out no other user."""
 PER_ADDRESS: Final = 20
 PER_USER: Final = 50
 """From all addresses together."""
@@ -36,14 +36,14 @@ class SignInLimits:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, user: str, address: str) -> None:
-        """Count a try as failed before it is looked at, so that many at once gain nothing. Raises `ApiError`."""
+        """Count an attempt as failed before checking it, so that parallel attempts gain nothing. Raises `ApiError`."""
         with self._lock:
             now = self.clock()
             wait = max(self._wait(key, most, now) for key, most in _keys(user, address))
             if wait > 0:
                 seconds = math.ceil(wait)
-                said = text("too many failed attempts: wait {seconds} s", seconds=seconds)
-                error = ApiError(429, "TooManyRequestsError", said)
+                message = text("too many failed attempts: wait {seconds} s", seconds=seconds)
+                error = ApiError(429, "TooManyRequestsError", message)
                 error.headers["Retry-After"] = str(seconds)
                 raise error
             for key, _ in _keys(user, address):

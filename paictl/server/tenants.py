@@ -115,34 +115,34 @@ class Tenants:
     def _event(self, event: Event) -> Event:
         by = event.data.get("by")
         if not isinstance(by, str) or self.owns(by):
-            data = {name: self.said(one) if isinstance(one, str) else one for name, one in event.data.items()}
+            data = {name: self.said(value) if isinstance(value, str) else value for name, value in event.data.items()}
             return replace(event, message=self.said(event.message), data=data)
         data = {
-            name: text(ANOTHER) if name == "by" else one.replace(by, ANOTHER) if isinstance(one, str) else one
-            for name, one in event.data.items()
+            name: text(ANOTHER) if name == "by" else value.replace(by, ANOTHER) if isinstance(value, str) else value
+            for name, value in event.data.items()
         }
         return replace(event, message=event.message.replace(by, ANOTHER), data=data)
 
-    def said(self, said: str) -> str:
+    def said(self, message: str) -> str:
         """A sentence without the names of other tenants' jobs."""
-        if self._all or not said:
-            return said
-        if isinstance(said, Text):
-            return self._made_anew(said)
-        said = _KEY.sub(lambda match: match[0] if match["user"] == self._user else ANOTHER, said)
-        return _BY.sub(lambda match: match[0] if self.owns(match["who"]) else f"{match['what']} {ANOTHER}", said)
+        if self._all or not message:
+            return message
+        if isinstance(message, Text):
+            return self._made_anew(message)
+        message = _KEY.sub(lambda match: match[0] if match["user"] == self._user else ANOTHER, message)
+        return _BY.sub(lambda match: match[0] if self.owns(match["who"]) else f"{match['what']} {ANOTHER}", message)
 
-    def _made_anew(self, said: Text) -> Text:
+    def _made_anew(self, message: Text) -> Text:
         values: dict[str, Any] = {
-            name: self.said(one) if isinstance(one, str) else one for name, one in said.values.items()
+            name: self.said(value) if isinstance(value, str) else value for name, value in message.values.items()
         }
-        if said.many is None:
-            return text(said.key, **values)
-        return counted(said.key, said.many, **values)
+        if message.many is None:
+            return text(message.key, **values)
+        return counted(message.key, message.many, **values)
 
 
 def request_for(call: Call, data: Mapping[str, object]) -> JobRequest:
-    """A job of whoever calls. Raises `ApiError` for a virtual cluster that was not granted."""
+    """A job of the caller. Raises `ApiError` for a virtual cluster that was not granted."""
     defaults = data.get("defaults")
     vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
     if not call.me.may_submit_to(str(vc)):

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 THREADS: Final = 8
 QUEUE: Final = 128
-"""Requests that wait for a thread; the next ones are told to come again."""
+"""Requests that wait for a thread; further ones are refused as busy."""
 PATIENCE: Final = 60.0
 """Seconds in which the cluster has to answer."""
 DIALS: Final = 32
@@ -29,7 +29,7 @@ DIALS_EACH: Final = 12
 
 
 class Elsewhere(Exception):  # noqa: N818 - not an error
-    """Raised by a question that goes on in the threads for connections to tasks, on behalf of an account."""
+    """Raised by a question that continues in the threads for connections to tasks, for an account."""
 
     def __init__(self, account: str, question: Callable[[Cluster], object]) -> None:
         super().__init__(account)
@@ -60,10 +60,10 @@ class _Threads:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
         except TimeoutError:
-            said = text(
+            message = text(
                 "the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE
             )
-            raise ApiError(504, "TimeoutError", said) from None
+            raise ApiError(504, "TimeoutError", message) from None
 
     def warm(self, question: Callable[[Cluster], object]) -> None:
         """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""

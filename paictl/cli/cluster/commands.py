@@ -39,71 +39,71 @@ app.command("import", epilog=importing.EPILOG)(importing.import_)
 def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show the cluster's status: time, nodes, services, jobs."""
     cluster = open_cluster(state)
-    found = summary(cluster)
+    report = summary(cluster)
     pace = cluster.pace if isinstance(cluster, HandClock) else 1.0
     if output is not Output.TABLE:
-        write_data(_data(found, pace), output)
+        write_data(_data(report, pace), output)
         return
     if isinstance(cluster, HandClock):
         clock = said("runs until idle after every command") if pace is None else f"x{pace:g}"
-        write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=found.name, time=clock_text(found.now),
-                     span=span_text(found.now - found.epoch), clock=clock))  # fmt: skip
+        write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=report.name, time=clock_text(report.now),
+                     span=span_text(report.now - report.epoch), clock=clock))  # fmt: skip
     else:
-        write(spoken("cluster {name}, {time} (up {span})", name=found.name, time=clock_text(found.now),
-                     span=span_text(found.now - found.epoch)))  # fmt: skip
-        write(spoken("{kind} {version} at {place}", kind=found.about.kind.capitalize(), version=found.about.version,
-                     place=found.about.where))  # fmt: skip
-    for what, numbers in _counts(found).items():
+        write(spoken("cluster {name}, {time} (up {span})", name=report.name, time=clock_text(report.now),
+                     span=span_text(report.now - report.epoch)))  # fmt: skip
+        write(spoken("{kind} {version} at {place}", kind=report.about.kind.capitalize(), version=report.about.version,
+                     place=report.about.where))  # fmt: skip
+    for what, numbers in _counts(report).items():
         words = clauses(f"{number} {said(word)}" for word, number in numbers.items())
         write(f"{spoken('{what}:', what=said(what)):<10}" + (words or said("none yet")))
-    if found.starts:
-        write(_starts_line(found))
-    for port, instead in found.lacks.items():
+    if report.starts:
+        write(_starts_line(report))
+    for port, instead in report.lacks.items():
         write(spoken("not yet:  {port}; {instead}", port=port.value, instead=said(instead)))
-    for remark in found.remarks:
+    for remark in report.remarks:
         write(f"{said('note')}: {said(remark)}")
 
 
-def _starts_line(found: Summary) -> str:
+def _starts_line(report: Summary) -> str:
     """Promised starts in numbers, and since when the first of those that are late is."""
-    words = f"{spoken('{what}:', what=said('starts')):<10}" + spoken("{count} promised", count=len(found.starts))
-    if not found.late:
-        return words + ", " + spoken("the next at {at}", at=clock_text(found.starts[0].at))
-    late = spoken("{count} late, the first since {at}", count=len(found.late), at=clock_text(found.late[0].at))
-    return f"{words}, {late}: {clauses(start.job for start in found.late[:5])}"
+    words = f"{spoken('{what}:', what=said('starts')):<10}" + spoken("{count} promised", count=len(report.starts))
+    if not report.late:
+        return words + ", " + spoken("the next at {at}", at=clock_text(report.starts[0].at))
+    late = spoken("{count} late, the first since {at}", count=len(report.late), at=clock_text(report.late[0].at))
+    return f"{words}, {late}: {clauses(start.job for start in report.late[:5])}"
 
 
-def _counts(found: Summary) -> dict[str, dict[str, int]]:
+def _counts(report: Summary) -> dict[str, dict[str, int]]:
     """What there is of everything that this kind of cluster can tell."""
-    counts = {"nodes": found.nodes, "devices": {"used": found.used, "in all": found.devices}}
-    if Port.SERVICES not in found.lacks:
-        counts["services"] = found.services
-    if Port.JOBS not in found.lacks:
-        counts["jobs"] = found.jobs
+    counts = {"nodes": report.nodes, "devices": {"used": report.used, "in all": report.devices}}
+    if Port.SERVICES not in report.lacks:
+        counts["services"] = report.services
+    if Port.JOBS not in report.lacks:
+        counts["jobs"] = report.jobs
     return counts
 
 
-def _data(found: Summary, pace: float | None) -> dict[str, Any]:
+def _data(report: Summary, pace: float | None) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "kind": found.about.kind,
-        "where": found.about.where,
-        "version": found.about.version,
-        "ports": {port.value: port not in found.lacks for port in Port},
-        "time": rfc3339(found.now),
-        "epoch": rfc3339(found.epoch),
-        "upSeconds": (found.now - found.epoch).total_seconds(),
+        "name": report.name,
+        "kind": report.about.kind,
+        "where": report.about.where,
+        "version": report.about.version,
+        "ports": {port.value: port not in report.lacks for port in Port},
+        "time": rfc3339(report.now),
+        "epoch": rfc3339(report.epoch),
+        "upSeconds": (report.now - report.epoch).total_seconds(),
         "speed": "max" if pace is None else pace,
-        "nodes": found.nodes,
-        "devices": {"used": found.used, "total": found.devices},
-        "deviceMode": found.about.devices,
-        "services": found.services,
-        "jobs": found.jobs,
+        "nodes": report.nodes,
+        "devices": {"used": report.used, "total": report.devices},
+        "deviceMode": report.about.devices,
+        "services": report.services,
+        "jobs": report.jobs,
         "starts": {
-            "promised": [{"job": start.job, "at": rfc3339(start.at)} for start in found.starts],
-            "late": [{"job": start.job, "since": rfc3339(start.at)} for start in found.late],
+            "promised": [{"job": start.job, "at": rfc3339(start.at)} for start in report.starts],
+            "late": [{"job": start.job, "since": rfc3339(start.at)} for start in report.late],
         },
-        "remarks": list(found.remarks),
+        "remarks": list(report.remarks),
     }
 
 

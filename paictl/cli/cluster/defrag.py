@@ -111,7 +111,7 @@ def apply(
 def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[RoomRequest]:
     """What is asked for; raises `PaictlError` for nothing."""
     rooms = [read_room(word, vc) for cell in cells or () for word in cell.replace(",", " ").split()]
-    rooms += [RoomRequest(1, one, vc) for one in level or ()]
+    rooms += [RoomRequest(1, cell_type, vc) for cell_type in level or ()]
     if not rooms:
         raise PaictlError("no cells to free were given", hint="paictl cluster defrag plan --for 4xV100-NODE")
     return rooms

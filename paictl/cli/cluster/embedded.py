@@ -88,7 +88,7 @@ def up(
 
 
 def _wait(site: LabSite, span: Millis | None) -> None:
-    """Let a span of a lab pass where nobody can set the clock; told is the instant there."""
+    """Wait for a span of a lab's time on a cluster whose clock cannot be set; print the new time."""
     if span is None:
         raise UnsupportedError(
             "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"

@@ -117,8 +117,8 @@ def _say_next(made: Draft, file: str) -> None:
         console.info(f"      kubectl label namespace {space} {GATE}=enabled")
         console.info(f"      kubectl annotate namespace {space} {GRANTED}={','.join(tenants)}")
     if others:
-        said = i18n.text("TENANT is one of {names}: nothing says which namespaces are theirs", names=", ".join(others))
-        console.info(f"      {console.said(said)}")
+        note = i18n.text("TENANT is one of {names}: nothing says which namespaces are theirs", names=", ".join(others))
+        console.info(f"      {console.said(note)}")
 
 
 def _data(made: Draft, path: Path) -> dict[str, Any]:

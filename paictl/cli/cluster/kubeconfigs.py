@@ -97,8 +97,8 @@ def add(
             write_together(path.parent, {path.name: kubeconfig}, force=force, mode=0o600)
 
     made, others = operate.give(store, request, deliver, timeout)
-    for one in others:
-        console.info(_also(one))
+    for right in others:
+        console.info(_also(right))
     console.outcome(
         text(
             "{user} has the role {role} in {where}; the certificate in {file} ends at {time}",
@@ -110,8 +110,8 @@ def add(
     )  # fmt: skip
 
 
-def _span(said: str) -> timedelta:
-    seconds = parse_duration(said)
+def _span(duration: str) -> timedelta:
+    seconds = parse_duration(duration)
     try:
         return timedelta(seconds=seconds)
     except OverflowError:
@@ -151,14 +151,14 @@ def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) 
     for modified in store.modified_bindings():
         console.warning(text("{object} was modified outside paictl", object=modified))
     if output is not Output.TABLE:
-        write_data([_data(one) for one in accesses], output)
+        write_data([_data(access) for access in accesses], output)
         return
     now = cluster.now if accesses else None
     rows = []
-    for one in accesses:
-        ended = text("expired") if now and one.until and one.until <= now else ""
-        until = f"{clock_text(one.until)} {console.said(ended)}".rstrip()
-        rows.append((one.user, one.role.value, one.namespace or "*", ", ".join(one.groups) or "-", until))
+    for access in accesses:
+        ended = text("expired") if now and access.until and access.until <= now else ""
+        until = f"{clock_text(access.until)} {console.said(ended)}".rstrip()
+        rows.append((access.user, access.role.value, access.namespace or "*", ", ".join(access.groups) or "-", until))
     write_table(("USER", "ROLE", "NAMESPACE", "GROUPS", "UNTIL"), rows)
 
 
@@ -180,13 +180,13 @@ def remove(
     """Take roles from a person. The certificate stays valid until its end, but no longer grants any access."""
     _, store = _cluster(state)
     confirm(text("{user} will lose access to the cluster", user=user), user, yes=yes)
-    for one in store.remove_access(user, role, namespace):
+    for access in store.remove_access(user, role, namespace):
         console.outcome(
             text(
                 "{user} no longer has the role {role} in {where}",
-                user=user, role=one.role.value, where=one.namespace or text("the whole cluster"),
+                user=user, role=access.role.value, where=access.namespace or text("the whole cluster"),
             ),
-            name=user, **{key: value for key, value in _data(one).items() if key != "user"},
+            name=user, **{key: value for key, value in _data(access).items() if key != "user"},
         )  # fmt: skip
     for other in store.other_rights(user):
         console.warning(_also(other))

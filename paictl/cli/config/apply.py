@@ -1,4 +1,4 @@
-"""`paictl config plan|apply`: a push in two steps, with a file between them that somebody else may look at."""
+"""`paictl config plan|apply`: a push in two steps, with a file in between for review."""
 
 from __future__ import annotations
 

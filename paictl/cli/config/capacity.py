@@ -42,13 +42,13 @@ def capacity(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the cells of a cluster, who is promised them, and what is left over."""
-    found = _capacity_of(path, kind)
+    result = _capacity_of(path, kind)
     if output is not Output.TABLE:
-        write_data(asdict(found), output)
+        write_data(asdict(result), output)
         return
-    write_table(("CHAIN", "CELL TYPE", "DEVICES", "CELLS", "PROMISED", "LEFT"), _cell_rows(found))
+    write_table(("CHAIN", "CELL TYPE", "DEVICES", "CELLS", "PROMISED", "LEFT"), _cell_rows(result))
     write("")
-    write_table(("VC", "CHAIN", "CELLS", "DEVICES", "LARGEST POD", "LARGEST GANG"), _vc_rows(found))
+    write_table(("VC", "CHAIN", "CELLS", "DEVICES", "LARGEST POD", "LARGEST GANG"), _vc_rows(result))
 
 
 def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
@@ -57,28 +57,28 @@ def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
     with progress("reading"):
         loaded = load([path], kind)
         document = configuration(loaded)
-        found = capacity_of(document)
+        result = capacity_of(document)
         report = validate(loaded, Choice(severity=Severity.ERROR))
     wrong = sum(problem.place.path == document.path for problem in report.problems)
     if wrong:
-        one, many = (
+        singular, plural = (
             "{file} has {count} error: paictl config validate {path}",
             "{file} has {count} errors: paictl config validate {path}",
         )
-        info(i18n.counted(one, many, wrong, file=document.path, path=path))
-    return found
+        info(i18n.counted(singular, plural, wrong, file=document.path, path=path))
+    return result
 
 
-def _cell_rows(found: Capacity) -> Iterator[tuple[object, ...]]:
-    for chain in found.chains:
+def _cell_rows(result: Capacity) -> Iterator[tuple[object, ...]]:
+    for chain in result.chains:
         for depth, level in enumerate(chain.levels):
             name = f"{'  ' * depth}{level.type}{spoken(' (node)') if level.is_node else ''}"
             first = chain.name if depth == 0 else ""
             yield first, name, level.devices, level.cells, level.promised, level.left
 
 
-def _vc_rows(found: Capacity) -> Iterator[tuple[object, ...]]:
-    for vc in found.vcs:
+def _vc_rows(result: Capacity) -> Iterator[tuple[object, ...]]:
+    for vc in result.vcs:
         if not vc.shares:
             yield vc.name, "-", "-", 0, 0, 0
         for index, share in enumerate(vc.shares):
@@ -115,14 +115,14 @@ def diff(
         diff_with_cluster(old, output, state, unified=unified)
         return
 
-    found = compare(_capacity_of(old, kind), _capacity_of(new, kind))
+    difference = compare(_capacity_of(old, kind), _capacity_of(new, kind))
     if output is not Output.TABLE:
-        write_data({"same": found.same, **asdict(found)}, output)
-    elif found.same:
+        write_data({"same": difference.same, **asdict(difference)}, output)
+    elif difference.same:
         write("no difference: the same cells of the same nodes for the same virtual clusters")
     else:
-        _show(found)
-    raise typer.Exit(ExitCode.OK if found.same else ExitCode.NEGATIVE)
+        _show(difference)
+    raise typer.Exit(ExitCode.OK if difference.same else ExitCode.NEGATIVE)
 
 
 def _show(difference: QuotaDifference) -> None:

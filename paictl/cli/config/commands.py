@@ -75,13 +75,13 @@ def explain(
 ) -> None:
     """Explain a rule: what is wrong, why it matters, an example that passes and one that fails."""
 
-    found = find_rule(rule)
-    manual = found.manual
+    lint_rule = find_rule(rule)
+    manual = lint_rule.manual
     if output is not Output.TABLE:
         data = {
-            "id": found.id,
-            "name": found.name,
-            "severity": found.severity.value,
+            "id": lint_rule.id,
+            "name": lint_rule.name,
+            "severity": lint_rule.severity.value,
             "summary": manual.summary,
             "why": manual.why,
             "passes": _texts(manual.passes),
@@ -89,7 +89,7 @@ def explain(
         }
         write_data(data, output)
         return
-    write(f"{found.id} {found.name} ({found.severity.value})\n")
+    write(f"{lint_rule.id} {lint_rule.name} ({lint_rule.severity.value})\n")
     for paragraph in (manual.summary, manual.why):
         write(reflowed(said(paragraph)) + "\n")
     for title, files in (("Passes:", manual.passes), ("Fails:", manual.fails)):
@@ -97,7 +97,7 @@ def explain(
         for name, text in _texts(files).items():
             body = text if text.startswith(f"# {name}") else f"# {name}\n{text}"
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
-    if found.id.startswith("SHP"):
+    if lint_rule.id.startswith("SHP"):
         write(said("The schemas describe what is expected: paictl config schema show KIND"))
 
 

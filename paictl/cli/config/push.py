@@ -128,9 +128,13 @@ def showing_contested() -> Iterator[None]:
 
 def _show_contested(error: StaleFilesError) -> None:
     rows = [
-        (one.file, value_text(one.key, 80), *("-" if value is None else value_text(value) for value in values))
-        for one in error.contested
-        for values in [(one.base, one.theirs, one.mine)]
+        (
+            conflict.file,
+            value_text(conflict.key, 80),
+            *("-" if value is None else value_text(value) for value in values),
+        )
+        for conflict in error.contested
+        for values in [(conflict.base, conflict.theirs, conflict.mine)]
     ]
     write_table(("FILE", "KEY", "BASE", "CLUSTER", "YOURS"), rows)
 
@@ -224,7 +228,7 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
 
 
 def say_readers(made: PushPlan) -> None:
-    """Say how the services that read what changed come to load it; until then they go on with what they have."""
+    """Say how the services that read a changed file load it; until then they keep the old one."""
     for verb, chosen in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
         if chosen:
             command = f"paictl service {verb} {' '.join(f'-n {name}' for name in chosen)}"

@@ -159,7 +159,7 @@ def apply(
     def judge(site: Site) -> None:
         if not kubernetes_only:
             _judge(site.facts.values(), files, folder)
-            if services:  # all that nobody named and that lack images are left out, and said at the end
+            if services:  # services that were not named and lack images are left out, and listed at the end
                 say_missing_images(desired, configuration_folder(folder), services)
 
     done = carry_out(
@@ -169,7 +169,7 @@ def apply(
     show_unlisted(done.unlisted)
     show_cache_users(done.facts)
     changes = [asdict(change) for change in done.changes]
-    show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
+    show_end(done, _summary(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         if done.lacks_network:
             context = f"paictl-{cluster}"
@@ -222,7 +222,7 @@ def _give_access(site: Site, cluster: str) -> None:
     keep_images(open_target(cluster), site.desired)
 
 
-def _told(done: Applied, cluster: str) -> str:
+def _summary(done: Applied, cluster: str) -> str:
     if done.lacks_network:
         waits = "cluster {cluster} is up, but its nodes are not Ready: they wait for a pod network"
         return spoken(waits, cluster=cluster)

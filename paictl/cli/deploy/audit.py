@@ -45,23 +45,23 @@ def audit(
     """Check the running machines against the CIS Kubernetes benchmark; change nothing."""
     deployment = read_deployment(masters, workers, config)
     client = connect(default_kubeconfig(), context_name(deployment.settings.cluster))
-    found = carry_out(deployment, ssh_options(accept_new), client)
+    report = carry_out(deployment, ssh_options(accept_new), client)
     if output is not Output.TABLE:
-        console.write_data(audit_data(found), output)
+        console.write_data(audit_data(report), output)
     else:
-        _show([finding for finding in found.findings if everything or finding.state is not AuditState.PASS])
-        passed, failed, other = (found.count(state) for state in AuditState)
+        _show([finding for finding in report.findings if everything or finding.state is not AuditState.PASS])
+        passed, failed, other = (report.count(state) for state in AuditState)
         console.write(
             spoken("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
-                   failed=failed, other=other, machines=len(deployment.machines) - len(found.unreached))
+                   failed=failed, other=other, machines=len(deployment.machines) - len(report.unreached))
         )  # fmt: skip
-    for name, result in found.unreached.items():
+    for name, result in report.unreached.items():
         console.error(PaictlError(said(why(result)), where=name, hint=said(result.hint) or None))
-    if len(found.unreached) == len(deployment.machines):
+    if len(report.unreached) == len(deployment.machines):
         raise typer.Exit(ExitCode.UNREACHABLE)
-    if found.count(AuditState.FAIL):
+    if report.count(AuditState.FAIL):
         raise typer.Exit(ExitCode.NEGATIVE)
-    raise typer.Exit(ExitCode.PARTIAL if found.unreached else ExitCode.OK)
+    raise typer.Exit(ExitCode.PARTIAL if report.unreached else ExitCode.OK)
 
 
 def _show(findings: Iterable[AuditFinding]) -> None:

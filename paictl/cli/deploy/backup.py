@@ -117,5 +117,5 @@ def restore(
     console.outcome(spoken(text, cluster=cluster, at=backup.manifest.created), name=cluster)
 
 
-def _tell(told: str, about: str = "") -> None:
-    console.info(f"{about}: {said(told)}" if about else said(told))
+def _tell(message: str, about: str = "") -> None:
+    console.info(f"{about}: {said(message)}" if about else said(message))

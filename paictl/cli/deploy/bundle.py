@@ -107,7 +107,7 @@ def create(
 
 def _mirrors(words: Sequence[str]) -> dict[str, str]:
     """Registry → the address of its mirror; raises `PaictlError` for what is neither."""
-    found = {}
+    mirrors = {}
     for word in words:
         host, _, url = word.partition("=")
         if not host or not url.startswith(("http://", "https://")) or not urlsplit(url).hostname or "@" in url:
@@ -115,8 +115,8 @@ def _mirrors(words: Sequence[str]) -> dict[str, str]:
                 text("--mirror {word!r}: expected HOST=URL", word=word),
                 hint=text("for example --mirror quay.io=https://mirror.example; log in with: docker login"),
             )
-        found[registry_host(host)] = url
-    return found
+        mirrors[registry_host(host)] = url
+    return mirrors
 
 
 def _need_used(mirrors: Mapping[str, str], images: Sequence[WantedImage]) -> None:

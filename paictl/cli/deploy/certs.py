@@ -93,8 +93,8 @@ def renew(
         deployment.settings.cluster, yes=yes,
     )  # fmt: skip
 
-    def tell(told: str, host: str) -> None:
-        console.info(f"{host}: {said(told)}")
+    def tell(message: str, host: str) -> None:
+        console.info(f"{host}: {said(message)}")
 
     certs.renew(deployment, options, tell, runs_folder(), break_lock=break_lock)
     console.outcome("all masters have new certificates", name=deployment.settings.cluster)

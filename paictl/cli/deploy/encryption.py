@@ -48,8 +48,8 @@ def rotate_encryption_key(
     question = spoken("the API servers of {count} masters restart, one by one", count=len(deployment.masters))
     confirm(question, deployment.settings.cluster, yes=yes)
 
-    def tell(told: str, host: str) -> None:
-        console.detail(f"{host}: {said(told)}" if host else said(told))
+    def tell(message: str, host: str) -> None:
+        console.detail(f"{host}: {said(message)}" if host else said(message))
 
     count = rotate_key(desired, runs_folder(), lambda: datetime.now(UTC), PhaseLines(), tell,
                        timeout=timeout, break_lock=break_lock)  # fmt: skip

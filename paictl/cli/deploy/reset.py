@@ -86,10 +86,10 @@ def api_of(cluster: str) -> KubeClient | None:
 def other_cluster(cluster_id: str | None, cluster: str) -> None:
     """Raise `PaictlError` if the files are of another cluster than was named."""
     if cluster_id not in (None, cluster):
-        told = text("config.yaml belongs to cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
-        raise PaictlError(told, hint="nothing was done")
+        message = text("config.yaml belongs to cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
+        raise PaictlError(message, hint="nothing was done")
 
 
-def tell_host(told: str, about: str = "") -> None:
+def tell_host(message: str, about: str = "") -> None:
     """Say what is done, and loudly what goes wrong on a host."""
-    (console.warning if about else console.detail)(f"{about}: {said(told)}" if about else said(told))
+    (console.warning if about else console.detail)(f"{about}: {said(message)}" if about else said(message))

@@ -1,4 +1,4 @@
-"""How a deployment is shown while it goes on: a line a phase, with hosts and seconds."""
+"""The progress of a deployment: one line per phase, with hosts and seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 4
 
 
 class EndedRun(Protocol):
-    """What became of a run, whatever its phases did."""
+    """The result of a run, whatever its phases."""
 
     @property
     def run(self) -> RunFolder:
@@ -106,10 +106,12 @@ def show_cache_users(facts: Iterable[HostFacts]) -> None:
             console.warning(spoken(key, count=len(state.users), pods=shown))
 
 
-def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:
-    """What a run came to: the sentence `told` and the run's folder; as data, `about` it and `what` it did, by names."""
+def show_end(
+    done: EndedRun, message: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]
+) -> None:
+    """What a run came to: the sentence `message` and its folder; as data, `about` it and `what` it did, by names."""
     if form is Output.TABLE:
-        console.write(told)
+        console.write(message)
         console.info(spoken("the record of this run is in {path}", path=done.run.path))
         return
     phases = [{"phase": outcome.phase, "status": outcome.status.value} for outcome in done.outcomes]

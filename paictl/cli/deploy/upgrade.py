@@ -84,7 +84,7 @@ def upgrade(
     _keep_images(desired, cluster)
     about = {"cluster": cluster, "version": str(target)}
     steps = [asdict(step) for step in done.steps]
-    show_end(done, _told(done, cluster, str(target)), output, about, {"steps": steps})
+    show_end(done, _summary(done, cluster, str(target)), output, about, {"steps": steps})
     written = deployment.settings.version
     if written and written != str(target):
         console.warning(
@@ -100,8 +100,8 @@ def _keep_images(desired: Desired, cluster: str) -> None:
         console.warning(spoken("could not record which images the machines have: {error}", error=error))
 
 
-def _told(done: Upgraded, cluster: str, version: str) -> str:
+def _summary(done: Upgraded, cluster: str, version: str) -> str:
     if not done.steps:
         return spoken("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version)
-    told = "cluster {cluster} is at {version} ({count} machines changed)"
-    return spoken(told, cluster=cluster, version=version, count=len(done.steps))
+    message = "cluster {cluster} is at {version} ({count} machines changed)"
+    return spoken(message, cluster=cluster, version=version, count=len(done.steps))

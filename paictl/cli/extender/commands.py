@@ -146,13 +146,13 @@ def print_objects(choices: Choices, config: Path | None) -> None:
     """Print the manifests of a door, with what a file says about the cells. Raises `PaictlError` for a broken one."""
     from paictl.doors import manifests
 
-    found = _with_text(choices, config)
-    if found.require_grants:
+    options = _with_text(choices, config)
+    if options.require_grants:
         console.info(
             "namespaces need a grant for the virtual clusters that their pods use: "
             "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
         )
-    console.write_file(manifests.to_yaml(manifests.objects(found, __version__, _certificates(found))).rstrip())
+    console.write_file(manifests.to_yaml(manifests.objects(options, __version__, _certificates(options))).rstrip())
 
 
 def _with_text(choices: Choices, config: Path | None) -> Choices:
@@ -239,20 +239,20 @@ def explain_pod(
             continue
         try:
             reading: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
-            said = reading_data(reading) | counted(pod, reading, owners, rules)
-            said |= ways_of(pod, name, reading, owners)
+            details = reading_data(reading) | counted(pod, reading, owners, rules)
+            details |= ways_of(pod, name, reading, owners)
         except PaictlError as error:
             good = False
             rows.append({"pod": name, "read": "no", "why": error.message})
             continue
-        rows.append({"pod": name, "read": "yes", **said})
+        rows.append({"pod": name, "read": "yes", **details})
     if output is Output.TABLE:
         for row in rows:
             console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {console.said(row['why'])}"))
             for key, value in row.items():
                 if key not in ("pod", "read", "why"):
-                    told = _YES_NO[value] if isinstance(value, bool) else value
-                    console.write(f"  {console.said(key)}: {console.said(told)}")
+                    words = _YES_NO[value] if isinstance(value, bool) else value
+                    console.write(f"  {console.said(key)}: {console.said(words)}")
     else:
         console.write_data(rows, output)
     if not good:

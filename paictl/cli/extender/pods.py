@@ -36,16 +36,16 @@ def pods_of(file: str) -> tuple[list[Json], list[Json]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or text("it is not text")
         raise PaictlError(text("cannot be read: {reason}", reason=reason), where=where) from None
-    found: list[Any] = []
+    objects: list[Any] = []
     for document in _documents(content, where):
         items = document.get("items") if isinstance(document, dict) else None
-        found += items if isinstance(items, list) else [document]
+        objects += items if isinstance(items, list) else [document]
     pods: list[Json] = []
     owners: list[Json] = []
-    for one in found:
-        kind = one.get("kind", "Pod") if isinstance(one, dict) else None
-        if kind and isinstance(one.get("metadata"), dict) and (kind in ("Pod", TEMPLATE) or stands_for_pods(one)):
-            (pods if kind == "Pod" else owners).append(one)
+    for item in objects:
+        kind = item.get("kind", "Pod") if isinstance(item, dict) else None
+        if kind and isinstance(item.get("metadata"), dict) and (kind in ("Pod", TEMPLATE) or stands_for_pods(item)):
+            (pods if kind == "Pod" else owners).append(item)
         else:
             raise PaictlError(
                 text("expected pods, found {kind}", kind=kind or text("something else")), where=where,
@@ -79,7 +79,7 @@ def _documents(content: str, where: str) -> list[Any]:
     # libyaml's loader is ten times as fast, but lists in lists without end would overflow its stack.
     loader = yaml.SafeLoader if deep else _FAST_LOADER
     try:
-        return [one for one in yaml.load_all(content, Loader=loader) if one is not None]
+        return [document for document in yaml.load_all(content, Loader=loader) if document is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise PaictlError(text("not YAML: {reason}", reason=" ".join(str(error).split())[:200]), where=where) from None
 
@@ -125,9 +125,9 @@ def counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Js
     members = gang_of(owner, rules) if owner is not None else ()
     if owner is None or not members:
         return {}
-    said = tuple((pods, cells) for cells, pods in sorted(reading.request.members))
+    declared = tuple((pods, cells) for cells, pods in sorted(reading.request.members))
     count = ", ".join(f"{pods} x {cells}" for pods, cells in members)
-    agrees = "as the pod says" if said == members else f"the pod does not say so; label {label_for(members)}"
+    agrees = "as the pod says" if declared == members else f"the pod does not say so; label {label_for(members)}"
     return {"owner": f"{owner.get('kind')} {owner['metadata'].get('name')} runs {count} ({agrees})"}
 
 

@@ -30,11 +30,11 @@ def selftest(
     for lab in chosen:
         read_lab(lab.folder)  # checks the manifest, which other commands trust
         with tempfile.TemporaryDirectory() as folder:
-            found = self_test(lab, Path(folder), update=update)
-        wrong += len(found)
-        for problem in found:
+            faults = self_test(lab, Path(folder), update=update)
+        wrong += len(faults)
+        for problem in faults:
             write(f"{lab.id}: {problem}")
-        console.info(f"{lab.id}: {'ok' if not found else f'{len(found)} problems'}")
+        console.info(f"{lab.id}: {'ok' if not faults else f'{len(faults)} problems'}")
     raise typer.Exit(ExitCode.NEGATIVE if wrong else ExitCode.OK)
 
 

@@ -24,7 +24,7 @@ _SIGN_INS: Final = 256
 def extension_of(room: Classroom) -> Extension:
     """What the server of a class has beside the portal."""
 
-    def told(request: AnsweredRequest) -> None:
+    def answered(request: AnsweredRequest) -> None:
         if is_worth_noting(request.path):
             _note(room.folder, request)
 
@@ -37,13 +37,13 @@ def extension_of(room: Classroom) -> Extension:
         Route("PUT", "/api/v2/class/report", Access.USER, lambda call: _handed_in(room, call),
               Operation("Hand a report in"), size=REPORT_SIZE),
     )  # fmt: skip
-    return Extension(routes, (_PAGE,), told, _SIGN_INS)
+    return Extension(routes, (_PAGE,), answered, _SIGN_INS)
 
 
 def _note(folder: Path, request: AnsweredRequest) -> None:
     try:
         requests.append(folder, AskedRequest(request.user, f"{request.method} {request.path}", request.status))
-    except PaictlError as problem:  # the request was answered, whatever becomes of the class
+    except PaictlError as problem:  # the request itself succeeded
         console.info(f"class: {problem}")
 
 
@@ -96,12 +96,12 @@ def _data(room: Classroom, call: Call) -> list[dict[str, Any]]:
 
 
 def _handed_in(room: Classroom, call: Call) -> Answer:
-    """Keep the report in the body. Raises `ApiError` for somebody else than a student, and for what is no report."""
+    """Keep the report in the body. Raises `ApiError` if the caller is not a student, or the body not a report."""
     if all(student.user != call.me.name for student in room.students):
         raise ApiError(403, "ForbiddenUserError", "only students of this class hand reports in")
     try:
         written = call.body.decode("utf-8")
     except UnicodeDecodeError:
         raise bad("a report is UTF-8 text") from None
-    found = room.hand_in(call.me.name, written)
-    return json_answer({"labs": found.labs, "passed": found.passed, "checks": found.checks}, 201)
+    report = room.hand_in(call.me.name, written)
+    return json_answer({"labs": report.labs, "passed": report.passed, "checks": report.checks}, 201)

@@ -103,7 +103,7 @@ def _students(word: str | None) -> list[Student]:
     if word.isdecimal():
         number = int(word[:9])
         width = max(2, len(str(number)))
-        return numbered([(f"s{one:0{width}}", "") for one in range(1, min(number, 1000) + 1)])
+        return numbered([(f"s{index:0{width}}", "") for index in range(1, min(number, 1000) + 1)])
     return students_from(read_bytes(word).decode("utf-8-sig", errors="replace"))
 
 
@@ -142,11 +142,11 @@ def status(output: OutputOption = Output.TABLE) -> None:
 
 def _row(standing: Standing, words: str) -> tuple[str, ...]:
     report = standing.report
-    told = (
+    claims = (
         "-" if report is None else say("class-claims", words, labs=report.labs, passed=report.passed, of=report.checks)
     )
     signs = ("✓" if done else "·" for done in standing.done.values())
-    return (standing.student.user, standing.student.name or "-", *signs, told)
+    return (standing.student.user, standing.student.name or "-", *signs, claims)
 
 
 @app.command(epilog="paictl lab class collect -o reports")

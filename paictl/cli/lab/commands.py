@@ -6,8 +6,8 @@ from paictl.cli.command import App, Lazy
 from paictl.cli.lab.language import InLanguage
 
 
-def _verb(module: str, told: str, *, hidden: bool = False) -> Lazy:
-    return Lazy(f"paictl.cli.lab.{module}", told, hidden, within=True)
+def _verb(module: str, summary: str, *, hidden: bool = False) -> Lazy:
+    return Lazy(f"paictl.cli.lab.{module}", summary, hidden, within=True)
 
 
 VERBS = {

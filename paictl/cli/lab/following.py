@@ -191,14 +191,14 @@ def _verify(session: Session, words: str, output: Output) -> bool:
         return complete
     brief = settings.verbosity <= 0
     failed = [result for result in results if result.status is CheckStatus.FAILED]
-    for one in results:
-        show_result(one, session, words, brief=brief)
+    for result in results:
+        show_result(result, session, words, brief=brief)
     passed = sum(result.status is CheckStatus.PASSED for result in results)
     tell("tally", words, passed=passed, of=len(results))
     if brief and failed:
         blank()
-        for one in failed:
-            show_result(one, session, words)
+        for result in failed:
+            show_result(result, session, words)
     if failed:
         show_trouble(session, words)
     else:

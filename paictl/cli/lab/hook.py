@@ -34,8 +34,8 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
     except PaictlError as problem:
         if code == ExitCode.UNREACHABLE:
             return  # the command has just said so
-        told = problem.in_language(lang) if isinstance(problem, LabError) else problem
-        console.info(f"lab: {told}" + (f"; {told.hint}" if told.hint else ""))
+        failure = problem.in_language(lang) if isinstance(problem, LabError) else problem
+        console.info(f"lab: {failure}" + (f"; {failure.hint}" if failure.hint else ""))
     except OSError as problem:
         console.info(f"lab: {say('not-noted', lang, reason=problem)}")
 
@@ -49,7 +49,7 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
     with interrupts.held():
         commandlog.append(workspace.folder, noted(words, code, error, lang))
     if code == ExitCode.INTERRUPTED:
-        return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
+        return  # Ctrl-C: return to the prompt; what was shown is ticked off after the next command
     session = session_for(find_lab(workspace.lab_id), workspace.folder.parent)
     if isinstance(error, ConflictError) and words[:2] == ["job", "submit"]:
         console.info(f"lab: {_taken(session, spelled(words), lang)}")
@@ -67,12 +67,12 @@ def _taken(session: Session, line: str, lang: str) -> str:
     step = next((step for step in lab.steps if covered(line, step.commands)), here)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    back = [step, here] if here is not None else [step]  # nobody goes back to a step that is still ahead
+    back = [step, here] if here is not None else [step]  # a step that is still ahead is no way back
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 
 def _under_another_name(line: str, commands: Sequence[str]) -> str:
-    """The command of a step that submits the same file under a name of its own; empty if there is none."""
+    """The command of a step that submits the same file under a name of its own; empty without such a command."""
     typed = shlex.split(line)
     files = {word for word in typed[VERB:] if word.endswith((".yaml", ".yml"))}
     return next(
@@ -86,14 +86,14 @@ def _is_elsewhere(word: str, files: Path) -> bool:
 
 
 def noted(words: Sequence[str], code: int, error: PaictlError | None, lang: str = DEFAULT) -> TypedCommand:
-    """A command line as the lab remembers it, with its error as somebody reads it in a language."""
+    """A command line as the lab remembers it, with its error translated."""
 
     if error is None:
         return TypedCommand(spelled(words), code)
     where = f"{error.where}: " if error.where else ""
     parts = [f"{where}{in_language(error.message, lang)}", *([in_language(error.hint, lang)] if error.hint else [])]
-    said = "" if lang == DEFAULT else REASONS[lang].join(parts)
-    return TypedCommand(spelled(words), code, str(error), error.hint or "", said=said)
+    message = "" if lang == DEFAULT else REASONS[lang].join(parts)
+    return TypedCommand(spelled(words), code, str(error), error.hint or "", said=message)
 
 
 REASONS: Final = {"zh": "；"}

@@ -45,7 +45,7 @@ def in_workspace(session: Session) -> Iterator[None]:
     before = {name: getattr(settings, name) for name in GlobalOptions.__slots__}
     try:
         Path.cwd()
-    except FileNotFoundError:  # the shell stands in a folder that somebody took away
+    except FileNotFoundError:  # the shell's working folder was deleted
         os.chdir(session.workspace.folder)
     try:
         here = {STATE_VARIABLE: str(session.workspace.folder), VARIABLE: session.workspace.cluster_name}
@@ -63,7 +63,7 @@ def type_words(session: Session, words: Sequence[str]) -> TypedCommand:
         lang = language_of(session.root, lab=session.lab.id)
         code, error = attempt([*words, "--no-input"], lang)
     if code == ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt  # whoever presses Ctrl-C means the whole of it
+        raise KeyboardInterrupt  # Ctrl-C ends the whole command line
     return noted(words, int(code), error, lang)
 
 

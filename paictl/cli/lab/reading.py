@@ -70,7 +70,7 @@ def _page(text: str) -> None:
 
 
 def _show_in_pager(console: Console, text: str) -> None:
-    """Let PAGER (else less) show a text; a pager that is missing is none."""
+    """Show a text in PAGER (default: less), or directly if the pager is missing."""
 
     command = shlex.split(os.environ.get("PAGER") or "less")
     environment = {"LESS": "-R", **os.environ} if "LESS" in os.environ else {**os.environ, "LESS": "-RF"}
@@ -91,8 +91,8 @@ def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> No
     heads = say("glossary-heads", words).split("|")
     write_table(heads, [(term.en, term.zh, term.textbook) for term in terms])
     write("")
-    for one in terms:
-        paragraph(say("check", words, id=one.of(words), says=one.means.of(words)), "- ")
+    for term in terms:
+        paragraph(say("check", words, id=term.of(words), says=term.means.of(words)), "- ")
     tell("glossary-where", words)
 
 

@@ -78,10 +78,14 @@ def check_report(
     read = [(str(path), *check_file(path)) for path in files]
     results = [_result(file, made, wrong, other_owner(made)) for file, made, wrong in read]
     named = [(file, made) for file, made, _ in read]
-    found = [*copies(named), *strange_owners(named)]
+    findings = [*copies(named), *strange_owners(named)]
     if output is not Output.TABLE:
         write_data(
-            [{**result, "copies": [one for one in found if result["file"] in one]} for result in results], output
+            [
+                {**result, "copies": [finding for finding in findings if result["file"] in finding]}
+                for result in results
+            ],
+            output,
         )
     for result in results if output is Output.TABLE else ():
         words = console.language()
@@ -95,9 +99,9 @@ def check_report(
             write(f"  {said(problem)}")
         if result["owners"]:
             write(f"  {spoken('note: its jobs belong to {owners}', owners=listed(result['owners']))}")
-    for one in found if output is Output.TABLE else ():
-        write(said(one))
-    bad = bool(found) or any(result["inconsistent"] for result in results)
+    for finding in findings if output is Output.TABLE else ():
+        write(said(finding))
+    bad = bool(findings) or any(result["inconsistent"] for result in results)
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
 
 

@@ -55,8 +55,8 @@ def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool
         tell("later", lang, sign="    ", step=result.check.after)
     if brief or status in ("skipped", "later"):
         return
-    told = [finding.say(lang) for finding in result.findings if status == "passed" or not finding.ok]
-    for expected, observed in dict.fromkeys(told):
+    pairs = [finding.say(lang) for finding in result.findings if status == "passed" or not finding.ok]
+    for expected, observed in dict.fromkeys(pairs):
         tell("expected", lang, sign="    ", text=expected)
         tell("observed", lang, sign="    ", text=observed)
     tell("look", lang, sign="    ", text=result.check.look)
@@ -66,30 +66,30 @@ def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool
 
 def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     """What leads on where a check failed: the known mistakes, else what may be in the way, else to begin anew."""
-    said = [advice.of(lang).strip() for advice in result.advice]
+    lines = [advice.of(lang).strip() for advice in result.advice]
     if result.unpredicted:
         step = session.lab.step(result.unpredicted)
         at = session.lab.step_ids.index(step.id) + 1
         if not session.outcome_seen(step):
-            return [say("unpredicted", lang, step=at), *said]
-        if any("paictl lab reset" in one for one in said):  # two ways back would be one too many
-            return [*said, say("predict-again", lang, step=at)]
-        return [say("unpredicted-late", lang, step=at), *said]
-    said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
-    said += [say("stranger", lang, job=name) for name in result.strangers]
-    said += [say("stopped-job", lang, job=name) for name in result.stopped]
+            return [say("unpredicted", lang, step=at), *lines]
+        if any("paictl lab reset" in line for line in lines):  # two ways back would be one too many
+            return [*lines, say("predict-again", lang, step=at)]
+        return [say("unpredicted-late", lang, step=at), *lines]
+    lines += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
+    lines += [say("stranger", lang, job=name) for name in result.strangers]
+    lines += [say("stopped-job", lang, job=name) for name in result.stopped]
     number = session.lab.step_ids.index(result.check.after) + 1
-    said += [say("never-came", lang, command=line, step=number) for line in result.never_came]
+    lines += [say("never-came", lang, command=line, step=number) for line in result.never_came]
     if result.stuck and result.left_out:
-        said.append(say("left-out", lang, steps=", ".join(result.left_out)))
+        lines.append(say("left-out", lang, steps=", ".join(result.left_out)))
     own = session.workspace.site is None
     if result.reported and not result.left_out:
-        said.append(say("errors-reported", lang))
+        lines.append(say("errors-reported", lang))
     elif result.stuck and not result.left_out:
-        said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
-    elif own and number > 1 and (result.stopped or any(_begins_anew(one) for one in said)):
-        said.insert(0, say("step-back", lang, step=number))  # what loses least comes first
-    return said
+        lines.append(say("stuck" if own else "stuck-at-site", lang, step=number))
+    elif own and number > 1 and (result.stopped or any(_begins_anew(line) for line in lines)):
+        lines.insert(0, say("step-back", lang, step=number))  # what loses least comes first
+    return lines
 
 
 def _begins_anew(advice: str) -> bool:
@@ -104,7 +104,7 @@ def show_site(session: Session, lang: str) -> None:
 
 
 def show_trouble(session: Session, lang: str) -> None:
-    """What is in the student's way whatever the lab: nothing typed, the last command refused, a stale service."""
+    """Obstacles in any lab: nothing typed, the last command refused, a stale service."""
 
     if not commandlog.read(session.workspace.folder):
         tell("nothing-typed", lang, sign="→ ", lab=session.lab.number)

@@ -31,7 +31,7 @@ _TAG: Final = re.compile(r"<[^>]*>")
 
 
 class Door(StrEnum):
-    """How somebody comes to the server."""
+    """How a student reaches the server."""
 
     PORTAL = "portal"
     REST = "rest"

@@ -26,20 +26,20 @@ def extension_of(workspace: Workspace) -> Extension:
     """The same for a lab's workspace. Checks are judged in a thread of their own: answers must not wait for them."""
     judge = ThreadPoolExecutor(1, "paictl-lab")
 
-    def told(request: AnsweredRequest) -> None:
+    def answered(request: AnsweredRequest) -> None:
         if not is_worth_noting(request.path):
             return
         _append(workspace.folder, request)
         if request.method != "GET":
             judge.submit(_settle, workspace)
 
-    return Extension(told=told)
+    return Extension(answered=answered)
 
 
 def _append(folder: Path, request: AnsweredRequest) -> None:
     try:
         requests.append(folder, AskedRequest(request.user, f"{request.method} {request.path}", request.status))
-    except PaictlError as problem:  # the request was answered, whatever becomes of the lab
+    except PaictlError as problem:  # the request itself succeeded
         console.info(f"lab: {problem}")
 
 

@@ -81,7 +81,7 @@ def replay(
 
 
 def _write(line: str) -> None:
-    """Write a line to stdout at once: whoever drives us line by line waits for the answer."""
+    """Write a line to stdout at once: a program that drives us line by line waits for the answer."""
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
@@ -130,16 +130,16 @@ def explain(
     history = PodHistory(_replayer(config, validate=False))
     try:
         history.run(operations(ops))
-        found = report(history, pod)
+        result = report(history, pod)
     except InvariantError as error:
         hint = "this is a bug in paictl: `paictl scheduler replay` on the same operations writes a dump to report"
-        said = text("the scheduler has stopped: {reason}", reason=error)
-        raise PaictlError(said, where=str(ops), hint=hint) from error
+        message = text("the scheduler has stopped: {reason}", reason=error)
+        raise PaictlError(message, where=str(ops), hint=hint) from error
     if output is ExplainFormat.TEXT:
-        console.write("\n".join(printable(console.said(line)) for line in report_lines(found)))
+        console.write("\n".join(printable(console.said(line)) for line in report_lines(result)))
     else:
-        console.write_data(report_data(found), console.Output(output))
-    if found.situation not in (PodSituation.RUNNING, PodSituation.READY):
+        console.write_data(report_data(result), console.Output(output))
+    if result.situation not in (PodSituation.RUNNING, PodSituation.READY):
         raise typer.Exit(1)
 
 

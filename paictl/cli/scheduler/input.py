@@ -119,8 +119,8 @@ def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
         try:
             operation = json.loads(line)
         except json.JSONDecodeError as error:
-            said = i18n.text("not JSON: {error}", error=error.msg)
-            raise PaictlError(said, where=f"{name}:{number}:{error.colno}", hint=_ONE_A_LINE) from None
+            reason = i18n.text("not JSON: {error}", error=error.msg)
+            raise PaictlError(reason, where=f"{name}:{number}:{error.colno}", hint=_ONE_A_LINE) from None
         except (ValueError, RecursionError) as error:  # a number without end, brackets without end
             raise PaictlError(
                 i18n.text("not JSON: {error}", error=error), where=f"{name}:{number}", hint=_ONE_A_LINE
@@ -135,7 +135,7 @@ _ONE_A_LINE = 'write one operation a line, such as {"op": "node", "name": "n0", 
 
 
 def _standard_input() -> Iterable[str]:
-    if sys.stdin is None:  # closed by whoever started us
+    if sys.stdin is None:  # closed by the parent process
         raise PaictlError("standard input is closed", hint="name a file with operations, or pipe them in")
     try:
         yield from sys.stdin

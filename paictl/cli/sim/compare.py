@@ -123,13 +123,13 @@ def _played(
     from paictl.sim.report import compared
 
     with progressing(f"reading {trace}") as say:
-        found = read_trace(trace, kind)
-        check(found, requests)
-        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=len(requests))
+        workload = read_trace(trace, kind)
+        check(workload, requests)
+        words = text("simulating {count:,} jobs {runs} times", count=len(workload.jobs), runs=len(requests))
         say(words)
-        with resumable(found, resume=resume) as (kept,):
-            runs = play(found.jobs, requests, processes=processes, part=estimating(say, words), kept=kept)
-        return compared(found, runs)
+        with resumable(workload, resume=resume) as (kept,):
+            runs = play(workload.jobs, requests, processes=processes, part=estimating(say, words), kept=kept)
+        return compared(workload, runs)
 
 
 def _write(given: Compared) -> None:

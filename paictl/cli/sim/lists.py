@@ -70,7 +70,7 @@ def _policy(kind: type[Policy]) -> dict[str, Any]:
         "title": kind.title,
         "paper": kind.paper,
         "knows": sorted(ability.name.lower() for ability in kind.knows),
-        "parameters": [asdict(one) for one in described(kind.Parameters)],
+        "parameters": [asdict(parameter) for parameter in described(kind.Parameters)],
         "choices": list(kind.choices),
         "about": " ".join(_about(kind)),
     }
@@ -90,7 +90,7 @@ def _write_policy(kind: type[Policy]) -> None:
     for paragraph in _about(kind):
         write(reflowed(said(paragraph)))
         write("")
-    knows = sorted(kind.knows, key=lambda one: one.name)
+    knows = sorted(kind.knows, key=lambda ability: ability.name)
     if knows:
         write(said("Besides the user's request, it knows about a job:"))
         for ability in knows:
@@ -100,7 +100,10 @@ def _write_policy(kind: type[Policy]) -> None:
     write("")
     write_table(
         ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
-        ((one.name, one.default, said(one.allowed), said(one.help)) for one in described(kind.Parameters)),
+        (
+            (parameter.name, parameter.default, said(parameter.allowed), said(parameter.help))
+            for parameter in described(kind.Parameters)
+        ),
     )
     if kind.choices:
         write("")
@@ -130,12 +133,12 @@ def traces(
     spec = cluster_named(cluster) if cluster else None
     with progress(f"reading {name}"):
         trace = load(name, kind)
-        found = survey(trace, spec)
+        result = survey(trace, spec)
     if output is not Output.TABLE:
-        write_data(survey_data(found), output)
+        write_data(survey_data(result), output)
         return
     say_bad_rows(trace)
-    _write_survey(found)
+    _write_survey(result)
 
 
 def _write_survey(survey: TraceSurvey) -> None:
@@ -185,9 +188,9 @@ def _write_formats(output: Output) -> None:
         write_data(
             {
                 "formats": [
-                    {"name": one.name, "title": one.title, "unit": one.unit, "columns": one.columns,
-                     "origin": one.origin, "tested_on_published_file": one.published}
-                    for one in FORMATS
+                    {"name": entry.name, "title": entry.title, "unit": entry.unit, "columns": entry.columns,
+                     "origin": entry.origin, "tested_on_published_file": entry.published}
+                    for entry in FORMATS
                 ],
                 "traces": own,
             },
@@ -198,12 +201,12 @@ def _write_formats(output: Output) -> None:
         ("FORMAT", "OF", "UNIT", "TESTED ON"),
         (
             (
-                one.name,
-                said(one.title),
-                said(one.unit),
-                said("published file" if one.published else "documented columns"),
+                entry.name,
+                said(entry.title),
+                said(entry.unit),
+                said("published file" if entry.published else "documented columns"),
             )
-            for one in FORMATS
+            for entry in FORMATS
         ),
     )  # fmt: skip
     write("")

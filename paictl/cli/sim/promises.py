@@ -34,12 +34,12 @@ def compare_promises(
     document = configuration(loaded)
     spec = from_hived(document, config, loaded.documents)
     hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
-    found = read_trace(trace, kind)
-    jobs = found.jobs
+    workload = read_trace(trace, kind)
+    jobs = workload.jobs
     every = list(dict.fromkeys([*kinds, PromiseKind.PRIVATE]))
     words = text("simulating {count:,} jobs {runs} times", count=len(jobs), runs=len(every))
     try:
-        with progressing(words) as say, resumable(found, resume=resume) as (kept,):
+        with progressing(words) as say, resumable(workload, resume=resume) as (kept,):
             played = play_each(every, jobs, hived, spec, estimating(say, words), kept)
     except TraceError as error:
         where = f"{trace}: {error.where}" if error.where else trace

@@ -68,33 +68,35 @@ def run(
     if more_runs:
         raise PaictlError("run simulates one policy once", where=policy, hint="to simulate ranges: paictl sim sweep")
     with progress(f"reading {trace}"):
-        found = read_trace(trace, kind)
-    check_fits(found, [request])
-    words = i18n.text("simulating {count:,} jobs under {policy}", count=len(found.jobs), policy=policy)
+        workload = read_trace(trace, kind)
+    check_fits(workload, [request])
+    words = i18n.text("simulating {count:,} jobs under {policy}", count=len(workload.jobs), policy=policy)
     with progressing(words) as say:
         part = estimating(say, words)
-        with resumable(found, resume=resume) as (kept,):
-            (result,) = play(found.jobs, [replace(request, log=events is not None)], processes=1, part=part, kept=kept)
-        given = compared(found, [result])
+        with resumable(workload, resume=resume) as (kept,):
+            (result,) = play(
+                workload.jobs, [replace(request, log=events is not None)], processes=1, part=part, kept=kept
+            )
+        given = compared(workload, [result])
     more = {events: "".join(events_jsonl(result))} if events else {}
     title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)
     write_results(given, title, jobs=jobs, html=html, more=more)
     if output is not Output.TABLE:
-        write_data(run_data(result, found, given.figures[0], reproducible=reproducible), output)
+        write_data(run_data(result, workload, given.figures[0], reproducible=reproducible), output)
         return
     write(
         spoken(
             "{trace} ({count:,} jobs, sha256 {sha256}) on {cluster} ({devices} devices)",
             trace=trace,
-            count=len(found.jobs),
-            sha256=found.sha256[:12],
+            count=len(workload.jobs),
+            sha256=workload.sha256[:12],
             cluster=cluster,
             devices=result.devices,
         )
     )
     write("")
     write_figures([policy], given.figures)
-    data = run_data(result, found, given.figures[0])
+    data = run_data(result, workload, given.figures[0])
     _write_tenants(data["tenants"])
     _write_counters(data, COUNTED)
 

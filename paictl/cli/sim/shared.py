@@ -142,8 +142,8 @@ def write_results(
     from paictl.sim.page import page
     from paictl.sim.report import jobs_csv
 
-    for told in given.warnings:
-        warning(told)
+    for remark in given.warnings:
+        warning(remark)
     files: dict[Path, str | bytes] = {jobs: jobs_csv(given.runs)} if jobs else {}
     files |= more or {}
     if html:
@@ -160,7 +160,7 @@ def resumable(*traces: Trace, resume: bool) -> Iterator[list[KeptRuns]]:
     try:
         yield kept
     except KeyboardInterrupt:
-        if any(one.number for one in kept):
+        if any(runs.number for runs in kept):
             info(i18n.text("progress was kept: run the same command with --resume to continue"))
         raise
 

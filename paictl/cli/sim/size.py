@@ -78,9 +78,9 @@ def size(
 
     question = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster, failures)
     with progressing(text("reading {trace}", trace=trace)) as say:
-        found = read_trace(trace, kind)
-        with resumable(found, resume=resume) as (kept,):
-            answers = _searched(question, found, policy, seed=seed, most=most, kept=kept, say=say)
+        workload = read_trace(trace, kind)
+        with resumable(workload, resume=resume) as (kept,):
+            answers = _searched(question, workload, policy, seed=seed, most=most, kept=kept, say=say)
     best = sizing.best(answers)
     if output is Output.TABLE:
         _write(answers, best, question.goals, cluster)

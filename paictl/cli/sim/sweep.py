@@ -84,11 +84,11 @@ def sweep(
         exports.require_parquet()
     wanted = sweeping.planned(policies, clusters, seeds or [], inflate, failures or [])
     with progressing(text("reading {count} traces", count=len(traces))) as say:
-        found = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
-        words = text("{count:,} runs", count=len(found) * len(wanted))
+        workloads = [read_trace(trace, kind) for trace in dict.fromkeys(traces)]
+        words = text("{count:,} runs", count=len(workloads) * len(wanted))
         say(words)
-        with resumable(*found, resume=resume) as kept:
-            runs = sweeping.swept(found, wanted, kept=kept, processes=processes, part=estimating(say, words))
+        with resumable(*workloads, resume=resume) as kept:
+            runs = sweeping.swept(workloads, wanted, kept=kept, processes=processes, part=estimating(say, words))
     made = sweeping.settings(runs)
     write_files(exports.sweep_files(runs, table=table, columns=columns, plot=plot))
     if output is Output.TABLE:

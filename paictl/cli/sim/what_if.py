@@ -100,10 +100,10 @@ def what_if(
     from paictl.sim.what_if import requests, what_if_data
 
     cluster, paths, (old, new) = _configurations(trace, config or [], state, from_cluster=from_cluster)
-    found, given = _played(trace or "", kind, cluster, requests((old, new), failures, seed), resume=resume)
-    both = compared(found, [given.old, given.new], discriminating=False)
-    _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
-    title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
+    workload, given = _played(trace or "", kind, cluster, requests((old, new), failures, seed), resume=resume)
+    both = compared(workload, [given.old, given.new], discriminating=False)
+    _warn_of_strangers(workload, [dict(old.quotas), dict(new.quotas)], paths)
+    title = text("{trace}: {old} and {new}", trace=workload.path, old=old.text, new=new.text)
     write_results(both, title, jobs=jobs, html=html)
     if output is Output.TABLE:
         _write(given)
@@ -141,11 +141,11 @@ def _played(
     from paictl.sim.what_if import play_both
 
     with progressing("reading the jobs") as say:
-        found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
-        words = text("simulating {count:,} jobs {runs} times", count=len(found.jobs), runs=2)
+        workload = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
+        words = text("simulating {count:,} jobs {runs} times", count=len(workload.jobs), runs=2)
         say(words)
-        with resumable(found, resume=resume) as (kept,):
-            return found, play_both(found, requests, estimating(say, words), kept)
+        with resumable(workload, resume=resume) as (kept,):
+            return workload, play_both(workload, requests, estimating(say, words), kept)
 
 
 def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list[str]) -> None:

@@ -89,14 +89,14 @@ class PreflightReport:
     @property
     def failures(self) -> tuple[tuple[str, str, PreflightVerdict], ...]:
         """(host, check, verdict) of everything that failed or warns, failures first."""
-        found = [
+        failures = [
             (checks.host, check, verdict)
             for level in (Level.FAIL, Level.WARN)
             for checks in (self.cluster, *self.hosts)
             for check, verdict in checks.verdicts.items()
             if verdict.level is level
         ]
-        return tuple(found)
+        return tuple(failures)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -114,13 +114,13 @@ def check_hosts(
     promises: Mapping[str, PromisedDevices] | None = None,
     heard: Callable[[str], object] = lambda _: None,
 ) -> PreflightReport:
-    """Look at all machines of a deployment and judge them; `heard` is told the name of each that has answered or not.
+    """Check all machines of a deployment; `heard` gets the name of each once it has answered or failed.
 
     Nothing is changed anywhere. Raises `PaictlError` only for what is wrong here, as a key file that is not there.
     """
     inventory = hosts_of(deployment)
     script = program()
-    with Fleet(inventory, options, Listener(result=lambda one: heard(one.host))) as fleet:
+    with Fleet(inventory, options, Listener(result=lambda result: heard(result.host))) as fleet:
         lines = {
             machine.name: _FIND.format(wish=shlex.quote(json.dumps(asked(deployment, machine))))
             for machine in deployment.machines
@@ -133,22 +133,22 @@ def judged(
     deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, PromisedDevices]
 ) -> PreflightReport:  # fmt: skip
     """What the results of the script say, by host name; pure."""
-    facts = {name: found for name, result in results.items() if (found := facts_of(result)) is not None}
+    facts = {name: fact for name, result in results.items() if (fact := facts_of(result)) is not None}
     hosts = (_judge(machine, deployment, results[machine.name], promises) for machine in deployment.machines)
     return PreflightReport(_of_cluster(deployment), _all_compared(hosts, deployment, facts))
 
 
 def judged_quickly(
-    deployment: Deployment, found: Mapping[str, HostFacts], clock: tuple[float, float]
+    deployment: Deployment, gathered: Mapping[str, HostFacts], clock: tuple[float, float]
 ) -> PreflightReport:
     """What the facts say that `apply` has gathered between two instants by the clock here, by host name; pure.
 
     A cluster that works is not refused for what is only wanted of new machines.
     """
-    facts: dict[str, Facts] = {name: facts.host for name, facts in found.items()}
+    facts: dict[str, Facts] = {name: facts.host for name, facts in gathered.items()}
     hosts = []
     for machine in deployment.machines:
-        fresh = bool(found[machine.name].lacks("programs", "images"))
+        fresh = bool(gathered[machine.name].lacks("programs", "images"))
         left = SLOW | MENDED | (frozenset() if fresh else ONCE)
         verdicts = _verdicts(facts[machine.name], _wish(machine, deployment, {}, clock), left)
         hosts.append(HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks)))
@@ -156,14 +156,14 @@ def judged_quickly(
 
 
 def facts_of(result: HostResult) -> Facts | None:
-    """The facts that the script told, or None."""
+    """The facts that the script printed, or None."""
     if not result.ok:
         return None
     try:
-        found = json.loads(result.stdout)
+        facts = json.loads(result.stdout)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None
 
 
 def _judge(
@@ -194,7 +194,7 @@ def _wish(
 
 
 def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
-    """What the way to a host says: signed in, root, Python."""
+    """The checks of the connection to a host: signed in, root, Python."""
     new = text("new host key trusted: {key}", key=result.new_key) if result.new_key else text("signed in")
     match result.reach:
         case CommandStatus.DONE if facts_of(result) is not None:
@@ -208,8 +208,10 @@ def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
         case CommandStatus.DONE:
             lines = result.stderr.strip().splitlines()
-            said = lines[-1] if lines else text("ended with code {code}", code=result.code)
-            no = fail(said, text("a working Python"), text("try there: {command}", command="python3 -c 'import json'"))
+            reason = lines[-1] if lines else text("ended with code {code}", code=result.code)
+            no = fail(
+                reason, text("a working Python"), text("try there: {command}", command="python3 -c 'import json'")
+            )
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
         case CommandStatus.NO_SUDO:
             return {"ssh": fine(new), "sudo": fail(result.message, text("root by sudo"), result.hint)}
@@ -266,8 +268,8 @@ def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
     ):
         same = [other for other, fact in facts.items() if other != name and own[what] and fact[what] == own[what]]
         if same:
-            found = text("{what} is the same as on {others}", what=what.replace("_", " "), others=", ".join(same))
-            return (fail if what == "machine_id" else warn)(found, text("its own"), fix)
+            finding = text("{what} is the same as on {others}", what=what.replace("_", " "), others=", ".join(same))
+            return (fail if what == "machine_id" else warn)(finding, text("its own"), fix)
     return fine(text("its own")) if own["machine_id"] else fail(text("no machine id"), text("its own"), _SET_ID)
 
 

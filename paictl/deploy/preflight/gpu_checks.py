@@ -17,20 +17,20 @@ NONE: Final = "-"
 
 
 def _nvidia(facts: Facts) -> list[Any]:
-    return [one for one in facts["gpus"]["devices"] if one["vendor"] == NVIDIA]
+    return [device for device in facts["gpus"]["devices"] if device["vendor"] == NVIDIA]
 
 
 def check_devices(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """As many devices on the PCI bus as the layout says."""
     devices = facts["gpus"]["devices"]
     kinds = sorted({f"{device['vendor'][2:]}:{device['device'][2:]}" for device in devices})
-    found = f"{len(devices)} ({', '.join(kinds)})" if devices else text("none")
+    finding = f"{len(devices)} ({', '.join(kinds)})" if devices else text("none")
     if wish.devices is None:
-        return fine(found if devices else NONE)
+        return fine(finding if devices else NONE)
     if len(devices) == wish.devices:
-        return fine(found if devices else NONE)
+        return fine(finding if devices else NONE)
     fix = text("lspci -nn | grep -i -e nvidia -e amd; reseat a missing device, or correct the SKU in the layout")
-    return fail(found, text("{count} by the layout", count=wish.devices), fix)
+    return fail(finding, text("{count} by the layout", count=wish.devices), fix)
 
 
 def check_cells(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
@@ -59,15 +59,15 @@ def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     if wish.cpus is not None:
         if wish.cpus <= free:
             return fine(text("{count} CPUs", count=wish.cpus))
-        found = text("{promised} CPUs in its cells, {cpus} on the machine", promised=wish.cpus, cpus=cpus)
+        finding = text("{promised} CPUs in its cells, {cpus} on the machine", promised=wish.cpus, cpus=cpus)
         fix = text("lower cpu in skuTypes of services-configuration.yaml, or define fewer cells")
-        return warn(found, text("at most {free}", free=free), fix)
+        return warn(finding, text("at most {free}", free=free), fix)
     count = max(len(facts["gpus"]["devices"]), 1)
     if count <= free:
         return fine(text("{count} CPUs", count=cpus))
-    found = text("{cpus} CPUs for {count} cells", cpus=cpus, count=count)
+    finding = text("{cpus} CPUs for {count} cells", cpus=cpus, count=count)
     fix = text("give it more CPUs, deploy with your own configuration (-p DIR), or use --kubernetes-only")
-    return warn(found, text("more than {count}: one for each cell, plus a reserve", count=count), fix)
+    return warn(finding, text("more than {count}: one for each cell, plus a reserve", count=count), fix)
 
 
 def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -100,9 +100,9 @@ def check_driver(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     if branch < OLDEST_DRIVER:
         return fail(version, wanted, _install(facts))
     if facts["gpus"]["nodes"] < len(_nvidia(facts)):
-        found = text("{version}, {nodes} of {count} devices", version=version, nodes=facts["gpus"]["nodes"],
-                     count=len(_nvidia(facts)))  # fmt: skip
-        return warn(found, text("a /dev/nvidiaN for each"), "nvidia-smi -L; nvidia-modprobe -u -c 0")
+        finding = text("{version}, {nodes} of {count} devices", version=version, nodes=facts["gpus"]["nodes"],
+                       count=len(_nvidia(facts)))  # fmt: skip
+        return warn(finding, text("a /dev/nvidiaN for each"), "nvidia-smi -L; nvidia-modprobe -u -c 0")
     return fine(version)
 
 
@@ -195,10 +195,10 @@ def _check_instances(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         return fine(text("{instances} on each GPU", instances=wanted))
     gpu, instances = next(iter(wrong.items()))
     profiles = sorted({str(profile) for _, profile in instances})
-    found = text("{found} on GPU {gpu}", found=_instances(len(instances), ", ".join(profiles)), gpu=gpu)
+    finding = text("{found} on GPU {gpu}", found=_instances(len(instances), ", ".join(profiles)), gpu=gpu)
     if len(wrong) > 1:
-        found = text("{found} and others on {count} more", found=found, count=len(wrong) - 1)
-    return fail(found, text("{instances} on each GPU", instances=wanted), _divide(facts, wish))
+        finding = text("{found} and others on {count} more", found=finding, count=len(wrong) - 1)
+    return fail(finding, text("{instances} on each GPU", instances=wanted), _divide(facts, wish))
 
 
 def _instances(count: int, profile: str) -> str:

@@ -72,7 +72,7 @@ def check_os(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     versions = KNOWN.get(system["id"])
     wanted = "Debian 12/13, Ubuntu 22.04/24.04, RHEL 9"
     if versions is None:
-        family = next((one for one in ("debian", "rhel", "fedora") if one in system["like"]), None)
+        family = next((kind for kind in ("debian", "rhel", "fedora") if kind in system["like"]), None)
         if family is None:
             return fail(name, wanted, text("install one of these on {host}", host="it"))
         return warn(name, wanted, text("similar to {family}, but untested", family=family))
@@ -101,7 +101,7 @@ def check_systemd(facts: Facts, _: DesiredHost) -> PreflightVerdict:
 def check_kernel(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """A kernel that Kubernetes is tested with."""
     release = facts["system"]["kernel"]
-    numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
+    numbers = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
     wanted = ".".join(map(str, OLDEST_KERNEL))
     if numbers >= OLDEST_KERNEL:
         return fine(release)
@@ -124,8 +124,8 @@ def check_swap(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     if not swaps or wish.swap_allowed:
         return fine("off" if not swaps else text("on, and allowed"))
     size = sum(swap["bytes"] for swap in swaps)
-    found = f"{_size(size)} ({', '.join(swap['name'] for swap in swaps)})"
-    return fail(found, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
+    finding = f"{_size(size)} ({', '.join(swap['name'] for swap in swaps)})"
+    return fail(finding, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
 
 
 def check_memory(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
@@ -140,8 +140,8 @@ def check_memory(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 def check_cpu(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Enough processors for what the host is for."""
     least = CPUS[wish.master]
-    found = str(facts["cpus"])
-    return fine(found) if facts["cpus"] >= least else fail(found, f">= {least}", _bigger())
+    count = str(facts["cpus"])
+    return fine(count) if facts["cpus"] >= least else fail(count, f">= {least}", _bigger())
 
 
 def _bigger() -> str:
@@ -152,13 +152,13 @@ def check_disk(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Enough free space below the folders that grow."""
     worst: PreflightVerdict | None = None
     for folder, (least, good) in DISK.items():
-        one = facts["disks"].get(folder)
-        if one is None or (folder == ETCD and not wish.master) or one["free"] >= good:
+        disk = facts["disks"].get(folder)
+        if disk is None or (folder == ETCD and not wish.master) or disk["free"] >= good:
             continue
-        found = text("{size} free for {folder}", size=_size(one["free"]), folder=folder)
-        fix = text("free some space on {folder}, or mount a disk there: df -h {folder}", folder=one["on"])
-        level = Level.FAIL if one["free"] < least else Level.WARN
-        verdict = PreflightVerdict(level, found, f">= {_size(least if level is Level.FAIL else good)}", fix)
+        finding = text("{size} free for {folder}", size=_size(disk["free"]), folder=folder)
+        fix = text("free some space on {folder}, or mount a disk there: df -h {folder}", folder=disk["on"])
+        level = Level.FAIL if disk["free"] < least else Level.WARN
+        verdict = PreflightVerdict(level, finding, f">= {_size(least if level is Level.FAIL else good)}", fix)
         if worst is None or (level is Level.FAIL and worst.level is Level.WARN):
             worst = verdict
     return worst or fine(text("{size} free", size=_size(facts["disks"][CONTAINERS]["free"])))
@@ -168,14 +168,14 @@ def check_fsync(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The disk of a master is quick enough for etcd."""
     if not wish.master:
         return fine("-")
-    found = facts["fsync"]
-    if found is None:
+    milliseconds = facts["fsync"]
+    if milliseconds is None:
         return unknown(text("not measured"))
-    said = f"p99 {found:g} ms"
-    if found < FSYNC[0]:
-        return fine(said)
+    finding = f"p99 {milliseconds:g} ms"
+    if milliseconds < FSYNC[0]:
+        return fine(finding)
     fix = text("put {folder} on an SSD of its own", folder=ETCD)
-    return (warn if found < FSYNC[1] else fail)(said, f"< {FSYNC[0]:g} ms", fix)
+    return (warn if milliseconds < FSYNC[1] else fail)(finding, f"< {FSYNC[0]:g} ms", fix)
 
 
 def check_ports(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
@@ -186,9 +186,9 @@ def check_ports(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         taken = {port: program for port, program in taken.items() if program not in OUR_PROGRAMS}
     if not taken:
         return fine(text("free"))
-    found = ", ".join(f"{port} ({program})" for port, program in sorted(taken.items()))
+    finding = ", ".join(f"{port} ({program})" for port, program in sorted(taken.items()))
     port = min(taken)
-    return fail(found, text("free: {ports}", ports=", ".join(map(str, wanted))), f"ss -ltnp 'sport = :{port}'")
+    return fail(finding, text("free: {ports}", ports=", ".join(map(str, wanted))), f"ss -ltnp 'sport = :{port}'")
 
 
 def check_modules(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -216,7 +216,7 @@ def check_sysctls(facts: Facts, _: DesiredHost) -> PreflightVerdict:
 
 
 def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
-    """No Kubernetes of somebody else, and no other cluster of ours."""
+    """No Kubernetes that paictl did not deploy, and no other cluster that it did."""
     others = facts["others"]
     if others["begun"] and others["begun"] == wish.cluster:
         return fine(text("deployed by paictl"))
@@ -227,9 +227,9 @@ def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     runs = [] if others["ours"] else sorted(CLUSTERS & set(others["runs"]))  # a kubelet of ours may wait for its begin
     if not others["kubernetes"] and not runs:
         return fine(text("none"))
-    found = ", ".join([*runs, *others["kubernetes"][:2]])
+    finding = ", ".join([*runs, *others["kubernetes"][:2]])
     fix = "k3s-uninstall.sh" if "k3s" in runs else "kubeadm reset --force && rm -rf /etc/kubernetes /var/lib/etcd"
-    return fail(found, text("no other Kubernetes"), text("if it can be removed: {command}", command=fix))
+    return fail(finding, text("no other Kubernetes"), text("if it can be removed: {command}", command=fix))
 
 
 def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -241,10 +241,10 @@ def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     if not runs and not packaged:
         return fine(text("no conflicts"))
     version = re.search(r"\d+\.\d+\.\d+", (there or {}).get("version") or "")
-    found = ", ".join([*runs, *([f"containerd {version.group() if version else ''}".strip()] if packaged else [])])
+    finding = ", ".join([*runs, *([f"containerd {version.group() if version else ''}".strip()] if packaged else [])])
     packages = "docker-ce containerd.io docker.io containerd"
     fix = f"apt remove {packages}" if _is_deb(facts) else "dnf remove docker-ce containerd.io"
-    return fail(found, text("no other container runtime"), f"systemctl disable --now docker containerd; {fix}")
+    return fail(finding, text("no other container runtime"), f"systemctl disable --now docker containerd; {fix}")
 
 
 def check_cni(facts: Facts, _: DesiredHost) -> PreflightVerdict:

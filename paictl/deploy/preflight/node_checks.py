@@ -31,7 +31,7 @@ def addresses_of(items: Iterable[Facts]) -> Nodes:
     """Node objects as `Nodes`."""
     return {
         item["metadata"]["name"]: [
-            one["address"] for one in item["status"].get("addresses", []) if one["type"] == "InternalIP"
+            address["address"] for address in item["status"].get("addresses", []) if address["type"] == "InternalIP"
         ]
         for item in items
     }
@@ -45,17 +45,17 @@ def check_node(machine: Machine, facts: Facts, nodes: Nodes | None) -> Preflight
     listed = f"{machine.name} ({machine.place})" if machine.place else machine.name
     kubelet = facts.get("node")
     if kubelet and kubelet != machine.name:
-        found = text("{address} is the node {node}", address=machine.address, node=kubelet)
-        return fail(found, listed, _correct(machine, kubelet))
+        finding = text("{address} is the node {node}", address=machine.address, node=kubelet)
+        return fail(finding, listed, _correct(machine, kubelet))
     others = [name for name, addresses in (nodes or {}).items() if name != machine.name]
     taken = [name for name in others if machine.address in (nodes or {})[name]]
     if taken:
-        found = text("{address} is the address of the node {node}", address=machine.address, node=taken[0])
-        return fail(found, listed, _correct(machine, taken[0]))
+        finding = text("{address} is the address of the node {node}", address=machine.address, node=taken[0])
+        return fail(finding, listed, _correct(machine, taken[0]))
     hostname = facts["network"]["hostname"]
     if hostname.lower() != machine.name and hostname.split(".")[0].lower() != machine.name.split(".")[0]:
-        found = text("the host's own name is {hostname}", hostname=hostname)
-        return warn(found, listed, f"hostnamectl set-hostname {machine.name}")
+        finding = text("the host's own name is {hostname}", hostname=hostname)
+        return warn(finding, listed, f"hostnamectl set-hostname {machine.name}")
     return fine(machine.name)
 
 
@@ -99,7 +99,7 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
     bundle = Bundle(
         folder, tuple(document for bundle in loaded.bundles for document in bundle.documents if not document.fatal)
     )
-    found: dict[str, PromisedDevices] = {}
+    by_layout: dict[str, PromisedDevices] = {}
     layout, cells = layout_in(bundle), hived_in(bundle)
     if layout is None and cells is None:
         raise PaictlError(
@@ -114,8 +114,8 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
         for machine in layout[1].machines:
             sku = layout[1].sku_of(machine)
             count = sku.device_count if sku else None
-            found[machine.key] = replace(promised.get(machine.key, PromisedDevices()), devices=count)
-    return {**promised, **found}
+            by_layout[machine.key] = replace(promised.get(machine.key, PromisedDevices()), devices=count)
+    return {**promised, **by_layout}
 
 
 def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
@@ -132,7 +132,7 @@ def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
 
 def _together(first: PromisedDevices, second: PromisedDevices) -> PromisedDevices:
     """What the cells of one node in two chains promise: shares of its cores may lie beside its devices."""
-    counts = [one.leaves for one in (first, second) if one.leaves is not None]
+    counts = [promise.leaves for promise in (first, second) if promise.leaves is not None]
     divided = first if first.leaves is not None else second
     cpus = None if first.cpus is None or second.cpus is None else first.cpus + second.cpus
     return PromisedDevices(None, sum(counts) if counts else None, cpus, divided.instances, divided.profile)

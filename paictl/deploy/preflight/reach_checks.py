@@ -29,13 +29,13 @@ def check_clock(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 def check_names(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The host finds its own name."""
     network = facts["network"]
-    resolves = [one for one in network["resolves"] or () if not ipaddress.ip_address(one.partition("%")[0]).is_loopback]
+    resolves = [ip for ip in network["resolves"] or () if not ipaddress.ip_address(ip.partition("%")[0]).is_loopback]
     hosts = f"echo '{wish.address} {network['hostname']}' >> /etc/hosts"
     if not network["resolves"]:
         return warn(text("{name} has no address", name=network["hostname"]), wish.address, hosts)
     if resolves and wish.address not in resolves:
-        found = f"{network['hostname']} = {', '.join(resolves)}"
-        return warn(found, wish.address, text("correct /etc/hosts or DNS: {command}", command=hosts))
+        finding = f"{network['hostname']} = {', '.join(resolves)}"
+        return warn(finding, wish.address, text("correct /etc/hosts or DNS: {command}", command=hosts))
     reverse = network["reverse"]
     if reverse and reverse.split(".")[0] not in (network["hostname"].split(".")[0], wish.name, "localhost"):
         return warn(f"{wish.address} = {reverse}", network["hostname"], text("correct its reverse entry in DNS"))
@@ -52,19 +52,19 @@ def check_address(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 
 
 def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:
-    """The host gets to where the API will be; that nothing listens there yet is as good."""
+    """The host can reach the API's address; a refused connection is as good, as nothing listens there yet."""
     reached = facts["network"]["reached"]
     if not reached:
         return fine("-")
-    bad = {place: said for place, said in reached.items() if said not in ("open", "closed")}
+    bad = {place: state for place, state in reached.items() if state not in ("open", "closed")}
     if not bad:
         return fine(", ".join(reached))
-    place, said = next(iter(bad.items()))
+    place, problem = next(iter(bad.items()))
     port = place.rpartition(":")[2]
     fix = text("allow port {port} between the hosts: ufw allow {port}/tcp, or firewall-cmd "
                "--add-port={port}/tcp",
                port=port)  # fmt: skip
-    return fail(f"{place}: {said}", text("{place} answers or refuses", place=place), fix)
+    return fail(f"{place}: {problem}", text("{place} answers or refuses", place=place), fix)
 
 
 def check_mtu(facts: Facts, _: DesiredHost) -> PreflightVerdict:

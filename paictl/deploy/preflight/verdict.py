@@ -65,21 +65,21 @@ Check = Callable[[Facts, DesiredHost], PreflightVerdict]
 FINE = PreflightVerdict(Level.OK)
 
 
-def fine(found: str) -> PreflightVerdict:
-    """All is well, and what was found."""
-    return PreflightVerdict(Level.OK, found)
+def fine(finding: str) -> PreflightVerdict:
+    """The check passed."""
+    return PreflightVerdict(Level.OK, finding)
 
 
-def warn(found: str, wanted: str, fix: str) -> PreflightVerdict:
-    """It works, but."""
-    return PreflightVerdict(Level.WARN, found, wanted, fix)
+def warn(finding: str, wanted: str, fix: str) -> PreflightVerdict:
+    """It works, but should be fixed."""
+    return PreflightVerdict(Level.WARN, finding, wanted, fix)
 
 
-def fail(found: str, wanted: str, fix: str) -> PreflightVerdict:
+def fail(finding: str, wanted: str, fix: str) -> PreflightVerdict:
     """It would not work."""
-    return PreflightVerdict(Level.FAIL, found, wanted, fix)
+    return PreflightVerdict(Level.FAIL, finding, wanted, fix)
 
 
-def unknown(found: str) -> PreflightVerdict:
-    """Could not be found out."""
-    return PreflightVerdict(Level.UNKNOWN, found)
+def unknown(finding: str) -> PreflightVerdict:
+    """The check could not be made."""
+    return PreflightVerdict(Level.UNKNOWN, finding)

@@ -55,7 +55,7 @@ class Collector:
         self._hosts = {name: _Tally() for name in hosts}
         self._logs, self._listen = logs, listen
         self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
-        self._said: list[str] = []
+        self._output: list[str] = []
         self._stats: Mapping[str, Any] | None = None
 
     def take(self, event: Mapping[str, Any]) -> bool:
@@ -79,7 +79,7 @@ class Collector:
             case "playbook_on_stats":
                 self._stats = data
             case "verbose" | "error" | "warning":
-                self._said.append(self._starred(str(event.get("stdout", ""))))
+                self._output.append(self._starred(str(event.get("stdout", ""))))
         return False
 
     def _of(self, data: Mapping[str, Any]) -> _Tally:
@@ -100,11 +100,11 @@ class Collector:
     def _failed(self, data: Mapping[str, Any]) -> None:
         tally, result = self._of(data), data.get("res") or {}
         tally.doing = ""
-        said = self._starred(reason(result))
+        message = self._starred(reason(result))
         ignored = bool(data.get("ignore_errors"))
         event = TaskEvent(
             TaskEventKind.IGNORED if ignored else TaskEventKind.FAILED,
-            str(data.get("task", "")), str(data.get("host", "")), said, str(result.get("hint") or hint_for(said)),
+            str(data.get("task", "")), str(data.get("host", "")), message, str(result.get("hint") or hint_for(message)),
         )  # fmt: skip
         if not ignored:
             tally.failures.append(event)
@@ -112,11 +112,11 @@ class Collector:
 
     def _unreachable(self, data: Mapping[str, Any]) -> None:
         tally = self._of(data)
-        said = self._starred(reason(data.get("res") or {}))
-        if re.search(r"(via|over) ssh:\s*$", said):
-            said = text("the host died or the link was cut while it was at work")
+        message = self._starred(reason(data.get("res") or {}))
+        if re.search(r"(via|over) ssh:\s*$", message):
+            message = text("the host died or the link was cut while it was at work")
         event = TaskEvent(
-            TaskEventKind.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), said, hint_for(said)
+            TaskEventKind.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), message, hint_for(message)
         )  # fmt: skip
         tally.unreachable, tally.doing = event, ""
         self._tell(event)
@@ -130,10 +130,10 @@ class Collector:
                 log.write(line + "\n")
         self._listen(event)
 
-    def _starred(self, said: str) -> str:
+    def _starred(self, message: str) -> str:
         for secret in self._secrets:
-            said = said.replace(secret, STARS)
-        return said
+            message = message.replace(secret, STARS)
+        return message
 
     @property
     def ran(self) -> bool:
@@ -143,18 +143,18 @@ class Collector:
     @property
     def output(self) -> str:
         """What Ansible said outside of tasks: mistakes in a playbook, warnings."""
-        return "\n".join(line for line in self._said if line.strip())
+        return "\n".join(line for line in self._output if line.strip())
 
     def outcomes(self) -> dict[str, HostOutcome]:
-        """What came of it by host; what is being done now is told as unfinished."""
+        """The outcome of each host; tasks still running are reported as unfinished."""
         return {name: self._outcome(name, tally) for name, tally in self._hosts.items() if name}
 
     def _outcome(self, name: str, tally: _Tally) -> HostOutcome:
         unfinished: tuple[str, ...] = ()
         if tally.doing and not self.ran:
             unfinished = (tally.doing,)
-            said = text("may be half done")
-            self._tell(TaskEvent(TaskEventKind.UNFINISHED, tally.doing, name, said))
+            message = text("may be half done")
+            self._tell(TaskEvent(TaskEventKind.UNFINISHED, tally.doing, name, message))
         return HostOutcome(
             name, tally.ok, len(tally.changes), tally.skipped, self._lasting(name, tally), tally.unreachable,
             unfinished, tuple(tally.changes), tally.facts,
@@ -174,13 +174,13 @@ def reason(result: Mapping[str, Any]) -> str:
     for item in result.get("results") or ():
         if isinstance(item, Mapping) and (item.get("failed") or item.get("unreachable")):
             return reason(item)
-    said = _PREFIX.sub("", str(result.get("msg") or "").strip())
+    message = _PREFIX.sub("", str(result.get("msg") or "").strip())
     details = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
     last = details[-1].strip() if details else ""
-    if last and last not in said and (not said or any(words in said for words in _EMPTY)):
+    if last and last not in message and (not message or any(words in message for words in _EMPTY)):
         code = f"exit code {result['rc']}: " if "rc" in result else ""
         return f"{code}{last}"
-    return said or text("it gives no reason")
+    return message or text("it gives no reason")
 
 
 def hint_for(message: str) -> str:

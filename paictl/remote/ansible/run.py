@@ -94,17 +94,17 @@ class AnsibleSession:
         bastion = self.inventory.login.bastion
         if bastion is None:
             return
-        socket, said = self._private / "bastion", self._private / "bastion.log"
+        socket, log_file = self._private / "bastion", self._private / "bastion.log"
         options = jump_options(self.inventory.login, self._trust.known_hosts, control=socket)
         self._stack.callback(_end_connection, socket)
         words = ["ssh", "-fN", "-o", "ControlMaster=yes", *options]
         environment = {**os.environ, MARK: str(self._private)}
-        with said.open("wb") as log:  # no pipe: what stays in the background would hold it open
+        with log_file.open("wb") as log:  # no pipe: the ssh process in the background would hold it open
             done = subprocess.run(  # noqa: S603 - ours
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False
             )
         if done.returncode:
-            lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             reason = lines[-1].strip() if lines else text("it says no reason")
             trying = text("try: ssh -p {port} {user}@{address}", port=bastion.port, user=bastion.user,
                           address=bastion.address)  # fmt: skip
@@ -257,7 +257,7 @@ def _end_connection(socket: Path) -> None:
 
 
 def _yaml_of_secrets(secrets: Mapping[str, str]) -> str:
-    """Variables that Ansible never reads as templates, whatever they hold."""
+    """Variables that Ansible never evaluates as templates."""
     lines = [f"{name}: !unsafe {json.dumps(value, ensure_ascii=False)}" for name, value in secrets.items()]
     return "\n".join(["---", *lines]) + "\n" if lines else "--- {}\n"
 

@@ -34,37 +34,37 @@ def overdrawn(client: KubeClient, wanted: Iterable[Pod]) -> dict[Pod, str]:
     spaces: dict[str, list[Pod]] = defaultdict(list)
     for pod in wanted:
         spaces[pod[0]].append(pod)
-    found: dict[Pod, str] = {}
+    refusals: dict[Pod, str] = {}
     for namespace, here in spaces.items():
         scarce = [budget for budget in _budgets(client, namespace) if budget.allowed < len(here)]
         if scarce:
-            found |= _of(client, scarce, here)
-    return found
+            refusals |= _of(client, scarce, here)
+    return refusals
 
 
 def _of(client: KubeClient, scarce: Sequence[Budget], here: Sequence[Pod]) -> dict[Pod, str]:
     """Those pods of one namespace that one of these budgets covers and does not allow."""
     now = [(pod, pods.get(client, pod[0], pod[1])) for pod in here]
     counted = [(pod, thing) for pod, thing in now if thing is not None and _counts(thing, pod[2])]
-    found: dict[Pod, str] = {}
+    refusals: dict[Pod, str] = {}
     for budget in scarce:
         covered = [pod for pod, thing in counted if selects(budget.selector, thing["metadata"].get("labels") or {})]
         if len(covered) > budget.allowed:
             why = f"the disruption budget {budget.name} allows {budget.allowed} of the {len(covered)} evictions needed"
-            found |= dict.fromkeys(covered, why)
-    return found
+            refusals |= dict.fromkeys(covered, why)
+    return refusals
 
 
 def _budgets(client: KubeClient, namespace: str) -> list[Budget]:
     path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
     return [
         Budget(
-            str(one["metadata"]["name"]),
-            (one.get("spec") or {}).get("selector"),
-            int((one.get("status") or {}).get("disruptionsAllowed") or 0),
+            str(item["metadata"]["name"]),
+            (item.get("spec") or {}).get("selector"),
+            int((item.get("status") or {}).get("disruptionsAllowed") or 0),
         )
         for _, page in client.list(path)
-        for one in page
+        for item in page
     ]
 
 

@@ -63,7 +63,7 @@ class KubeError(PaictlError):
 
 
 class NoAnswerError(PaictlError):
-    """The API server did not answer, or not in time: nobody knows whether the request took effect."""
+    """The API server did not answer, or not in time: it is unknown whether the request took effect."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -107,12 +107,12 @@ class KubeClient:
         if reply.status >= 300:
             raise self._refused(reply.status, data, f"{method} {path}")
         try:
-            found: Json = orjson.loads(data) if data else {}
+            answer: Json = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError as error:
             raise NoAnswerError(
                 i18n.text("{method} {path}: no JSON came back", method=method, path=path), where=self.where
             ) from error
-        return found
+        return answer
 
     def get(self, path: str, *, query: Mapping[str, object] | None = None, timeout: float = READ) -> Json:
         """One object, or one page."""
@@ -198,13 +198,13 @@ class KubeClient:
 
     def _refused(self, status: int, data: bytes, what: str) -> KubeError:
         try:
-            said = orjson.loads(data)
+            answer = orjson.loads(data)
         except orjson.JSONDecodeError:
-            said = {}
-        said = said if isinstance(said, dict) else {}
-        message = str(said.get("message") or data[:200].decode(errors="replace") or f"HTTP status {status}")
-        error = KubeError(f"{what}: {message}", status=status, reason=str(said.get("reason", "")), where=self.where)
-        error.body = said
+            answer = {}
+        answer = answer if isinstance(answer, dict) else {}
+        message = str(answer.get("message") or data[:200].decode(errors="replace") or f"HTTP status {status}")
+        error = KubeError(f"{what}: {message}", status=status, reason=str(answer.get("reason", "")), where=self.where)
+        error.body = answer
         return error
 
 
@@ -255,7 +255,7 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
     config: Any = kubernetes.config
     settings = client.Configuration()
     settings.connection_pool_maxsize = CONNECTIONS
-    settings.keep_alive = True  # so that the kernel notices a peer that went away without a word
+    settings.keep_alive = True  # so that the kernel notices a peer that vanished without closing
     if kubeconfig is None and context is None and _in_cluster():
         try:
             config.load_incluster_config(client_configuration=settings)
@@ -278,10 +278,10 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         raise PaictlError(
             i18n.text("the kubeconfig cannot be used: {reason}", reason=_plain(error)), where=where
         ) from None
-    except Exception as error:  # what the library's YAML parser raises, or what it stumbles over in another file
-        said = f": {' '.join(str(error).split())}" if hasattr(error, "problem_mark") else ""
+    except Exception as error:  # the library's YAML parser, or its reading of a file that is no kubeconfig
+        detail = f": {' '.join(str(error).split())}" if hasattr(error, "problem_mark") else ""
         hint = "it has clusters, users and contexts: kubectl config view"
-        raise PaictlError(i18n.text("this is not a kubeconfig{said}", said=said), where=where, hint=hint) from None
+        raise PaictlError(i18n.text("this is not a kubeconfig{said}", said=detail), where=where, hint=hint) from None
     server = settings.host.rstrip("/")
     if server in _ROUTES:
         settings.tls_server_name = settings.tls_server_name or urlsplit(server).hostname
@@ -327,10 +327,10 @@ def _pool_of(pools: urllib3.PoolManager, server: str) -> tuple[Callable[..., url
 
 def _date(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def _proxies() -> set[str]:
@@ -347,5 +347,5 @@ def _in_cluster() -> bool:
 def _plain(error: BaseException) -> str:
     """An error of a library in one line, without addresses of Python objects."""
     text = " ".join(str(error).split())
-    _, found, rest = text.rpartition("object at 0x")
-    return rest.partition(">: ")[2] or text if found else text or type(error).__name__
+    _, separator, rest = text.rpartition("object at 0x")
+    return rest.partition(">: ")[2] or text if separator else text or type(error).__name__

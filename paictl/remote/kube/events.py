@@ -93,13 +93,13 @@ class EventRecorder:
         self.clock = clock
         self.enabled = enabled
         self.dropped = 0
-        """Events that nobody will hear of."""
+        """Events that were dropped."""
         self.sent = 0
         self._known: OrderedDict[str, _Sent] = OrderedDict()
         self._retries: OrderedDict[str, _Retry] = OrderedDict()
         """What was not taken, by the event's name; only the newest of each."""
         self._away_until = -math.inf
-        """The server does not answer; until then nobody asks it."""
+        """The server did not answer; do not ask again before this time."""
         self._queue: queue.Queue[NewEvent | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -174,11 +174,11 @@ class EventRecorder:
             self.send(retry.event)
         except PaictlError as error:
             retry.due, retry.pause = self.clock() + retry.pause, min(2 * retry.pause, AGAIN[1])
-            if not isinstance(error, KubeError):  # nobody is there: that costs no attempt, and others need not try
+            if not isinstance(error, KubeError):  # no answer: this does not count as an attempt, and other events wait
                 self._away_until = retry.due
             else:
                 retry.attempts += 1
-                gone = error.status == 404  # its namespace is: nobody is left to be told
+                gone = error.status == 404  # its namespace is gone: nothing to report to
                 if gone or (retry.attempts >= ATTEMPTS and not retry.event.vital):
                     self.dropped += 1
                     return

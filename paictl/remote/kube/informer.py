@@ -29,14 +29,14 @@ SILENCE: Final = 75.0
 WATCH: Final = 300
 """Seconds after which the server ends a watch by itself."""
 RELIST: Final = 600.0
-"""Seconds after which everything is listed and compared, whatever the watch says."""
+"""Seconds after which everything is listed and compared, even if the watch works."""
 PAUSES: Final = (0.1, 5.0)
 """First and longest pause between attempts."""
 _LOGGER = logging.getLogger("paictl.informer")
 
 
 class ResourceEventHandler(Protocol):
-    """Who is told. Calls come from one thread."""
+    """Receives the changes. Calls come from one thread."""
 
     def changed(self, thing: Json) -> None:
         """An object is like this now."""
@@ -77,7 +77,7 @@ class Informer:
         self.known: dict[str, tuple[str, str]] = {}
         """Key to uid and resource version of what was told."""
         self.version = ""
-        """Where the watch goes on; empty: with a list."""
+        """The version from which the watch resumes; empty: start with a list."""
         self.problem = ""
         """Why the last attempt failed; empty while all is well."""
         self.heard = 0.0
@@ -109,7 +109,7 @@ class Informer:
                 if error.status == 410:  # the server no longer knows what came after our version
                     self.version = ""
                 self.problem = str(error)
-            except NoAnswerError as error:  # nobody knows what was missed
+            except NoAnswerError as error:  # changes may have been missed
                 self.version, self.problem = "", str(error)
             except Exception as error:  # a fault of the listener's: the others must not wait for what it stumbled over
                 _LOGGER.exception("news of %s could not be taken", self.path)
@@ -192,7 +192,7 @@ def key_of(about: Mapping[str, Any]) -> str:
 
 def _parsed(line: bytes, client: KubeClient) -> Json:
     try:
-        found: Json = orjson.loads(line)
+        event: Json = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise NoAnswerError("the watch sent invalid JSON", where=client.where) from error
-    return found
+    return event

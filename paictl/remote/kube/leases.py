@@ -69,7 +69,7 @@ class LeaderElector:
 
     @property
     def remaining(self) -> float:
-        """Seconds for which nobody else may lead; 0 or less: we do not."""
+        """Seconds for which no other process may lead; 0 or less if we do not lead."""
         return self._until - self.clock()
 
     def start(self) -> None:
@@ -144,12 +144,12 @@ class LeaderElector:
     def _put(self, lease: Json) -> bool:
         """Write the lease over the version that was read; False if another was faster."""
         try:
-            found = self.client.request("PUT", f"{self._path()}/{quote(self.name, safe='')}", lease, timeout=REQUEST)
+            answer = self.client.request("PUT", f"{self._path()}/{quote(self.name, safe='')}", lease, timeout=REQUEST)
         except KubeError as error:
             if error.status == 409:
                 return False
             raise
-        self._seen = (str(found["metadata"].get("resourceVersion")), self.clock())
+        self._seen = (str(answer["metadata"].get("resourceVersion")), self.clock())
         self.holder = self.identity
         return True
 
@@ -203,12 +203,12 @@ class Leadership:
 
     @property
     def problem(self) -> str:
-        """Why the lease cannot be had; empty if nothing is wrong, or where there is none."""
+        """Why the lease cannot be acquired; empty if nothing is wrong, or without a lease."""
         return self._elector.problem if self._elector is not None else ""
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as last seen; empty if nobody does, or where there is none."""
+        """Who holds the lease, as last seen; empty if no process does, or without a lease."""
         return self._elector.holder if self._elector is not None else ""
 
     def start(self) -> None:

@@ -25,7 +25,7 @@ def path_of(namespace: str, kind: str, name: str = "") -> str:
 
 
 def find(client: KubeClient, path: str) -> Json | None:
-    """An object as it is now, None if there is none."""
+    """An object as it is now; None if it does not exist."""
     try:
         return client.get(path)
     except KubeError as error:

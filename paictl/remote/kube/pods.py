@@ -36,7 +36,7 @@ def pod_path(namespace: str, name: str, part: str = "") -> str:
 
 
 def get(client: KubeClient, namespace: str, name: str) -> Json | None:
-    """A pod as it is now, None if there is none of that name."""
+    """A pod as it is now; None if no pod has that name."""
     try:
         return client.get(pod_path(namespace, name))
     except KubeError as error:
@@ -66,9 +66,9 @@ def bind(
 def evict(
     client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: bool = False, grace: int | None = None
 ) -> tuple[Eviction, str]:
-    """Ask for a pod's end by the Eviction API, which knows disruption budgets; with the server's words if refused.
+    """Evict a pod through the API, which respects disruption budgets; with the server's reason if refused.
 
-    `only_ask`: say what would be answered, and do nothing. `grace`: seconds that the pod gets for its end; None: those
+    `only_ask`: a dry run, which changes nothing. `grace`: seconds that the pod gets to terminate; None: those
     of its own specification.
     """
     options = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if only_ask else {})
@@ -84,8 +84,8 @@ def evict(
         if error.status in (404, 409):  # gone, or another pod of that name
             return Eviction.GONE, ""
         causes = (error.body.get("details") or {}).get("causes") or ()
-        said = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
-        return Eviction.REFUSED, said or error.message
+        reason = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
+        return Eviction.REFUSED, reason or error.message
     return Eviction.TAKEN, ""
 
 

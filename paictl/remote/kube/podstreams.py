@@ -181,9 +181,9 @@ def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
     options: dict[str, Any] = {"header": rows, "timeout": CONNECTING, "http_proxy_timeout": CONNECTING}
     if settings.proxy or settings.proxy_headers:
         options = library.websocket_proxycare(options, settings, url, headers)
-    found: Any = websocket.WebSocket(sslopt=encryption, skip_utf8_validation=False)
-    found.connect(url, **options)
-    return found
+    connection: Any = websocket.WebSocket(sslopt=encryption, skip_utf8_validation=False)
+    connection.connect(url, **options)
+    return connection
 
 
 def _carry(remote: Any, local: socket.socket) -> None:

@@ -56,7 +56,7 @@ class ProviderTokens:
 
 @frozen
 class DeviceCode:
-    """What somebody types on another device: the address, the code, and how long (seconds) it may take."""
+    """What a user types on another device: the address, the code, and how long (seconds) it may take."""
 
     address: str
     code: str
@@ -96,7 +96,7 @@ class Provider:
         return _tokens(given)
 
     def device_code(self, scopes: str) -> DeviceCode:
-        """A code for somebody to type; raises `ProviderError`, also for a provider that gives none."""
+        """A code for a user to type; raises `ProviderError`, also if the provider has no device codes."""
         if not self._description().get("device_authorization_endpoint"):
             raise ProviderError("this provider gives no codes for devices", where=self.issuer)
         given = self._post(self._endpoint("device_authorization_endpoint"), {"scope": scopes})
@@ -112,7 +112,7 @@ class Provider:
     def await_device(
         self, code: DeviceCode, sleep: Callable[[float], None] = time.sleep, patience: float = math.inf
     ) -> ProviderTokens:
-        """The tokens once somebody has typed the code; raises `ProviderError` if it is refused or takes too long.
+        """The tokens once a user has typed the code; raises `ProviderError` if it is refused or takes too long.
 
         That is as long as the code is valid, or `patience` seconds.
         """
@@ -134,16 +134,16 @@ class Provider:
         raise ProviderError("the code has expired: it was not entered in time", where=self.issuer)
 
     def claims(self, token: str, audiences: Sequence[str] = (), nonce: str = "") -> Claims:
-        """What a token says, if it may be believed; raises `TokenError`, `ProviderError`."""
-        found = read(token)
+        """The claims of a token, once verified; raises `TokenError`, `ProviderError`."""
+        parsed = read(token)
         expected = Expected(self.issuer, {self.client, *audiences}, nonce)
         keys = self._known_keys()
-        if found.key_id and found.key_id not in {key.get("kid") for key in keys}:
+        if parsed.key_id and parsed.key_id not in {key.get("kid") for key in keys}:
             keys = self._known_keys(older_than=_AGAIN)  # they may have been changed
-        return verified(found, keys, expected, self.clock())
+        return verified(parsed, keys, expected, self.clock())
 
     def user_info(self, access_token: str) -> Claims:
-        """What the provider says about whoever has an access token; empty where it has no such address."""
+        """What the provider says about the owner of an access token; empty without a userinfo endpoint."""
         address = self._description().get("userinfo_endpoint")
         if not address or not access_token:
             return {}
@@ -152,23 +152,23 @@ class Provider:
     # --- asking
 
     def _endpoint(self, name: str) -> str:
-        found = self._description().get(name)
-        if not isinstance(found, str):
+        endpoint = self._description().get(name)
+        if not isinstance(endpoint, str):
             raise ProviderError(text("the provider names no {name}", name=name), where=self.issuer)
-        return found
+        return endpoint
 
     def _description(self) -> Mapping[str, Any]:
         with self._lock:
             now = self.clock()
             if self._described is None or now - self._described[0] > _FRESH:
                 address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-                found = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
-                if found.get("issuer") != self.issuer:
+                description = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
+                if description.get("issuer") != self.issuer:
                     raise ProviderError(
-                        text("calls itself {name}", name=found.get("issuer")), where=self.issuer,
+                        text("calls itself {name}", name=description.get("issuer")), where=self.issuer,
                         hint="write that into authentication.oidc.issuer",
                     )  # fmt: skip
-                self._described = now, found
+                self._described = now, description
             return self._described[1]
 
     def _known_keys(self, older_than: float = _FRESH) -> Sequence[Jwk]:
@@ -176,8 +176,8 @@ class Provider:
         with self._lock:
             now = self.clock()
             if self._keys is None or now - self._keys[0] > older_than:
-                found = self._ask(urllib.request.Request(address)).get("keys")  # noqa: S310 - checked by _ask
-                self._keys = now, [one for one in found or () if isinstance(one, dict) and one.get("use") != "enc"]
+                keys = self._ask(urllib.request.Request(address)).get("keys")  # noqa: S310 - checked by _ask
+                self._keys = now, [key for key in keys or () if isinstance(key, dict) and key.get("use") != "enc"]
             return self._keys[1]
 
     def _post(self, address: str, fields: Mapping[str, str], accepted: Sequence[str] = ()) -> Mapping[str, Any]:
@@ -189,38 +189,38 @@ class Provider:
         return self._ask(urllib.request.Request(address, body, headers), accepted)  # noqa: S310 - checked by _ask
 
     def _ask(self, request: urllib.request.Request, accepted: Sequence[str] = ()) -> Mapping[str, Any]:
-        """The JSON object of an answer; an error of the protocol is one, too, if it is in `accepted`."""
+        """The JSON object of an answer; a protocol error in `accepted` counts as an answer."""
         address = urlsplit(request.full_url)
         if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOCAL):
             raise ProviderError("a provider has to have https://", where=request.full_url)
         where = f"{address.scheme}://{address.netloc}{address.path}"
         try:
             with _OPENER.open(request, timeout=_SECONDS) as answer:
-                found = json.loads(answer.read(_MOST))
+                body = json.loads(answer.read(_MOST))
         except urllib.error.HTTPError as error:
-            found = _error_of(error)
-            if found.get("error") not in accepted:
-                said = found.get("error_description") or found.get("error") or error.reason
-                raise ProviderError(text("the provider refused: {said}", said=str(said)[:300]), where=where) from None
+            body = _error_of(error)
+            if body.get("error") not in accepted:
+                detail = body.get("error_description") or body.get("error") or error.reason
+                raise ProviderError(text("the provider refused: {said}", said=str(detail)[:300]), where=where) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise ProviderError(
                 text("the OpenID provider does not answer: {reason}", reason=reason), where=where,
                 hint="try again; passwords of own users still work",
             ) from None  # fmt: skip
-        if not isinstance(found, dict):
+        if not isinstance(body, dict):
             raise ProviderError("the provider does not answer with a JSON object", where=where)
-        return found
+        return body
 
 
 def _error_of(error: urllib.error.HTTPError) -> Mapping[str, Any]:
     try:
-        found = json.loads(error.read(_MOST))
+        body = json.loads(error.read(_MOST))
     except (OSError, ValueError):
         return {}
     finally:
         error.close()
-    return found if isinstance(found, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
 def _tokens(given: Mapping[str, Any]) -> ProviderTokens:

@@ -62,7 +62,7 @@ def looks_like_token(word: str) -> bool:
 
 
 def read(token: str) -> ReadToken:
-    """The parts of a token; raises `TokenError` for what is none."""
+    """The parts of a token; raises `TokenError` for anything else."""
     head, _, rest = token.partition(".")
     body, _, signature = rest.partition(".")
     try:
@@ -77,7 +77,7 @@ def read(token: str) -> ReadToken:
 
 
 def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: float) -> Claims:
-    """The claims of a token that may be believed; `now` is in seconds since 1970.
+    """The claims of a valid token; `now` is in seconds since 1970.
 
     Raises `TokenError` that says which of signature, issuer, audience, time and nonce is wrong.
     """
@@ -96,7 +96,7 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
             text("this token was issued by {issuer}, not by {wanted}", issuer=claims.get("iss"), wanted=expected.issuer)
         )
     audience = claims.get("aud")
-    named = {one for one in (audience if isinstance(audience, list) else [audience]) if isinstance(one, str)}
+    named = {entry for entry in (audience if isinstance(audience, list) else [audience]) if isinstance(entry, str)}
     if named.isdisjoint(expected.audiences):
         raise TokenError(
             text(
@@ -181,10 +181,10 @@ def _rsa(name: str) -> Callable[[Jwk, bytes, bytes], bool]:
         size = (modulus.bit_length() + 7) // 8
         if not _SMALLEST <= modulus.bit_length() <= _LARGEST or len(signature) != size or not 3 <= exponent < 1 << 33:
             return False
-        found = pow(int.from_bytes(signature, "big"), exponent, modulus).to_bytes(size, "big")
+        block = pow(int.from_bytes(signature, "big"), exponent, modulus).to_bytes(size, "big")
         info = _PREFIXES[name] + hashlib.new(name, data).digest()
-        # compared as a whole: to look for the hash in it would let forged paddings pass
-        return hmac.compare_digest(found, b"\x00\x01" + b"\xff" * (size - len(info) - 3) + b"\x00" + info)
+        # compare the whole block: searching it for the hash would accept forged padding
+        return hmac.compare_digest(block, b"\x00\x01" + b"\xff" * (size - len(info) - 3) + b"\x00" + info)
 
     return check
 
@@ -203,33 +203,33 @@ def _es256(key: Jwk, data: bytes, signature: bytes) -> bool:
     return point is not None and point[0] % N == r
 
 
-def _sum_of_products(a: int, one: Point, b: int, other: Point) -> Point:
-    """a·one + b·other, both bit by bit at once."""
-    both = _sum(one, other)
-    found: Point = None
+def _sum_of_products(a: int, point: Point, b: int, other: Point) -> Point:
+    """a·point + b·other, both bit by bit at once."""
+    both = _sum(point, other)
+    total: Point = None
     for bit in range(max(a.bit_length(), b.bit_length()) - 1, -1, -1):
-        found = _sum(found, found)
+        total = _sum(total, total)
         match a >> bit & 1, b >> bit & 1:
             case 1, 1:
-                found = _sum(found, both)
+                total = _sum(total, both)
             case 1, 0:
-                found = _sum(found, one)
+                total = _sum(total, point)
             case 0, 1:
-                found = _sum(found, other)
-    return found
+                total = _sum(total, other)
+    return total
 
 
-def _sum(one: Point, other: Point) -> Point:
-    if one is None or other is None:
-        return other if one is None else one
-    if one[0] == other[0]:
-        if (one[1] + other[1]) % P == 0:
+def _sum(point: Point, other: Point) -> Point:
+    if point is None or other is None:
+        return other if point is None else point
+    if point[0] == other[0]:
+        if (point[1] + other[1]) % P == 0:
             return None
-        slope = (3 * one[0] * one[0] - 3) * pow(2 * one[1], -1, P) % P
+        slope = (3 * point[0] * point[0] - 3) * pow(2 * point[1], -1, P) % P
     else:
-        slope = (other[1] - one[1]) * pow(other[0] - one[0], -1, P) % P
-    x = (slope * slope - one[0] - other[0]) % P
-    return x, (slope * (one[0] - x) - one[1]) % P
+        slope = (other[1] - point[1]) * pow(other[0] - point[0], -1, P) % P
+    x = (slope * slope - point[0] - other[0]) % P
+    return x, (slope * (point[0] - x) - point[1]) % P
 
 
 ALGORITHMS: Final[Mapping[str, Callable[[Jwk, bytes, bytes], bool]]] = {

@@ -79,7 +79,7 @@ class Bastion:
 def _handler(connect: Callable[[], Any]) -> type[socketserver.BaseRequestHandler]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            with suppress(ForwardError):  # the client sees that its connection ends, as if nobody listened
+            with suppress(ForwardError):  # the client sees its connection end, as if nothing listened there
                 channel = connect()
                 try:
                     _carry(self.request, channel)
@@ -89,15 +89,15 @@ def _handler(connect: Callable[[], Any]) -> type[socketserver.BaseRequestHandler
     return Handler
 
 
-def _carry(one: socket.socket, other: Any) -> None:
+def _carry(client: socket.socket, other: Any) -> None:
     """Copy bytes in both directions until either end has no more."""
     with suppress(OSError, EOFError):
         while True:
-            for source in select.select([one, other], [], [])[0]:
+            for source in select.select([client, other], [], [])[0]:
                 data = source.recv(_BLOCK)
                 if not data:
                     return
-                (other if source is one else one).sendall(data)
+                (other if source is client else client).sendall(data)
 
 
 def jump_options(

@@ -117,11 +117,11 @@ class _Stream:
         self._size = 0
 
     def add(self, data: bytes, *, final: bool = False) -> None:
-        said = self._decoder.decode(data, final)
+        chunk = self._decoder.decode(data, final)
         if self._size < _KEPT:
-            self._kept.append(said)
-            self._size += len(said)
-        *whole, self._open = (self._open + said).split("\n")
+            self._kept.append(chunk)
+            self._size += len(chunk)
+        *whole, self._open = (self._open + chunk).split("\n")
         if final and self._open:
             whole, self._open = [*whole, self._open], ""
         for line in whole:
@@ -191,7 +191,7 @@ class _Running:
         self._err.add(self._sudo.after_begin(self._before))
 
     def _feed(self) -> None:
-        """Send input as far as it goes; whoever ends without reading it is in his right."""
+        """Send as much input as the command reads; it may end without reading all of it."""
         if self._sent_all or (self._sudo is not None and not self._sudo.begun):
             return
         try:

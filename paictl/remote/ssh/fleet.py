@@ -141,9 +141,9 @@ class Fleet:
         return replace(self._command(link, manner), lines=lambda _stream, _line: None)
 
     def _command(self, link: Link, manner: CommandOptions, line: str = "", stdin: bytes = b"") -> RemoteCommand:
-        def say(stream: str, said: str) -> None:
+        def say(stream: str, output: str) -> None:
             with self._saying:
-                self._listen.output(link.host.name, stream, said)
+                self._listen.output(link.host.name, stream, output)
 
         password = self.inventory.login.for_sudo
         return RemoteCommand(line, stdin, manner.sudo, password, manner.timeout, say)
@@ -152,7 +152,9 @@ class Fleet:
         wanted = tuple(self.inventory if hosts is None else hosts)
         pool = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), self._options.parallel)))
         try:
-            futures: dict[str, Future[HostResult]] = {host.name: pool.submit(self._one, host, work) for host in wanted}
+            futures: dict[str, Future[HostResult]] = {
+                host.name: pool.submit(self._run_on, host, work) for host in wanted
+            }
             wait(futures.values())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -161,11 +163,11 @@ class Fleet:
         pool.shutdown()
         return {name: future.result() for name, future in futures.items()}
 
-    def _one(self, host: Host, work: Work) -> HostResult:
+    def _run_on(self, host: Host, work: Work) -> HostResult:
         sent, new_key = time.time(), ""
         try:
             link = self._link(host)
-            new_key, link.new_key = self._told(link.new_key), ""
+            new_key, link.new_key = self._new_keys(link.new_key), ""
             sent = time.time()
             with local_file():
                 done = work(link)
@@ -188,7 +190,7 @@ class Fleet:
         return link
 
     def _bastion(self) -> Bastion | None:
-        """The connection to the bastion, made if there is none; None where hosts are reached directly."""
+        """The connection to the bastion, opened on first use; None if hosts are reached directly."""
         login, links = self.inventory.login, self._links
         if login.bastion is None:
             return None
@@ -197,8 +199,8 @@ class Fleet:
                 links.bastion, links.new_key = open_bastion(login.bastion, login, self._options)
             return links.bastion
 
-    def _told(self, new_key: str) -> str:
-        """Keys that were trusted: a host's, and the bastion's if no host has told of it."""
+    def _new_keys(self, new_key: str) -> str:
+        """Newly trusted keys: a host's, and the bastion's unless another host has reported it."""
         with self._links.lock:
             of_bastion, self._links.new_key = self._links.new_key, ""
         if not of_bastion:

@@ -49,12 +49,12 @@ class NotReachedError(Exception):
 
 @contextmanager
 def local_file() -> Iterator[None]:
-    """What goes wrong with a file on this side is no fault of the link: `NotReachedError` for it."""
+    """Raise `NotReachedError` for a failure of a file on this machine: the link is not at fault."""
     try:
         yield
     except OSError as error:
-        said = text("a file here: {reason}", reason=error.strerror or str(error))
-        raise NotReachedError(CommandStatus.FAILED, said) from None
+        message = text("a file here: {reason}", reason=error.strerror or str(error))
+        raise NotReachedError(CommandStatus.FAILED, message) from None
 
 
 class Link:
@@ -109,7 +109,7 @@ class Link:
 
     @contextmanager
     def channel(self) -> Iterator[Any]:
-        """A channel for one command; whatever ends the connection under it is `lost`, the closing at the end too."""
+        """A channel for one command; if the connection under it ends, even when closing, it is `lost`."""
         import paramiko
 
         try:
@@ -138,10 +138,10 @@ def open_link(host: Host, login: Login, options: SshOptions, bastion: Bastion | 
         try:
             sock = bastion.channel(host.address, host.port)
         except ForwardError as error:
-            said = text("bastion {bastion} cannot reach {place}: {reason}", bastion=bastion.host.place,
-                        place=f"{host.address}:{host.port}", reason=str(error))  # fmt: skip
+            message = text("bastion {bastion} cannot reach {place}: {reason}", bastion=bastion.host.place,
+                           place=f"{host.address}:{host.port}", reason=str(error))  # fmt: skip
             hint = text("check that the host is running and has this address, and that the bastion may forward to it")
-            raise NotReachedError(CommandStatus.UNREACHABLE, said, hint) from None
+            raise NotReachedError(CommandStatus.UNREACHABLE, message, hint) from None
     connection, trusted = _connected(host, login, options, sock)
     return Link(host, connection, options.silence, trusted)
 
@@ -155,8 +155,8 @@ def open_bastion(host: Host, login: Login, options: SshOptions) -> tuple[Bastion
     try:
         connection, trusted = _connected(host, keys, options)
     except NotReachedError as error:
-        said = text("bastion {bastion}: {reason}", bastion=host.place, reason=error.message)
-        raise NotReachedError(error.reach, said, error.hint) from None
+        message = text("bastion {bastion}: {reason}", bastion=host.place, reason=error.message)
+        raise NotReachedError(error.reach, message, error.hint) from None
     return Bastion(host, connection, options.connect), trusted
 
 
@@ -231,9 +231,9 @@ class _NewKeys:
         self._host, self._options = host, options
         self.trusted = ""
 
-    def missing_host_key(self, _client: Any, _name: str, found: Any) -> None:
-        """Trust the key if that was wished, or refuse it."""
-        key = HostKey(found.get_name(), found.asbytes())
+    def missing_host_key(self, _client: Any, _name: str, server_key: Any) -> None:
+        """Trust the key if new keys are accepted; otherwise refuse it."""
+        key = HostKey(server_key.get_name(), server_key.asbytes())
         path = self._options.known_hosts
         if not self._options.accept_new:
             raise NotReachedError(
@@ -287,8 +287,8 @@ def _refused(host: Host, login: Login) -> NotReachedError:
     hint = text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address)
     if not ways:
         hint = text("list the keys of your agent with ssh-add -l, and add the one for the machines with ssh-add FILE")
-    said = text("authentication failed for user {user} with this {tried}", user=host.user, tried=tried)
-    return NotReachedError(CommandStatus.REFUSED, said, hint)
+    message = text("authentication failed for user {user} with this {tried}", user=host.user, tried=tried)
+    return NotReachedError(CommandStatus.REFUSED, message, hint)
 
 
 def _unreachable(error: Exception, host: Host) -> NotReachedError:
@@ -297,16 +297,18 @@ def _unreachable(error: Exception, host: Host) -> NotReachedError:
     place = f"{host.address}:{host.port}"
     inner = next(iter(error.errors.values()), error) if hasattr(error, "errors") else error
     if isinstance(inner, TimeoutError):
-        said = text("{place} does not answer", place=place)
+        message = text("{place} does not answer", place=place)
     elif isinstance(inner, ConnectionRefusedError):
-        said = text("{place} refuses connections", place=place)
+        message = text("{place} refuses connections", place=place)
     elif isinstance(inner, EOFError | paramiko.SSHException) and not isinstance(inner, OSError):
-        said = text("{place} accepts connections but does not answer over SSH", place=place)
+        message = text("{place} accepts connections but does not answer over SSH", place=place)
     else:
         reason = getattr(inner, "strerror", None) or str(inner) or "the connection was cut"
-        said = text("{place} cannot be reached: {reason}", place=place, reason=reason)
+        message = text("{place} cannot be reached: {reason}", place=place, reason=reason)
     return NotReachedError(
-        CommandStatus.UNREACHABLE, said, text("check that it is running, has this address, and that sshd listens there")
+        CommandStatus.UNREACHABLE,
+        message,
+        text("check that it is running, has this address, and that sshd listens there"),
     )
 
 

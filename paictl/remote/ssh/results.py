@@ -65,8 +65,8 @@ class HostResult:
 
 def exit_code(results: Mapping[str, HostResult] | Iterable[HostResult]) -> ExitCode:
     """One exit code for many hosts: 0 all well, 1 some failed, 3 some did not answer, 4 none did."""
-    found = list(results.values() if isinstance(results, Mapping) else results)
-    answered = [one for one in found if one.answered]
-    if len(answered) < len(found):
+    outcomes = list(results.values() if isinstance(results, Mapping) else results)
+    answered = [outcome for outcome in outcomes if outcome.answered]
+    if len(answered) < len(outcomes):
         return ExitCode.PARTIAL if answered else ExitCode.UNREACHABLE
-    return ExitCode.OK if all(one.ok for one in found) else ExitCode.NEGATIVE
+    return ExitCode.OK if all(outcome.ok for outcome in outcomes) else ExitCode.NEGATIVE

@@ -92,6 +92,6 @@ def _script(script: str, *arguments: str) -> str:
     return " ".join(["sh", "-c", shlex.quote(script), "paictl", *map(shlex.quote, arguments)])
 
 
-def _last_line(said: str) -> str:
-    lines = [line for line in said.strip().splitlines() if line.strip()]
+def _last_line(output: str) -> str:
+    lines = [line for line in output.strip().splitlines() if line.strip()]
     return lines[-1].split("paictl: ")[-1] if lines else ""

@@ -189,16 +189,16 @@ def attempts(call: Call) -> Answer:
 
 def attempt(call: Call) -> Answer:
     """One attempt of a job."""
-    for one in _attempts(call):
-        if str(one["attemptIndex"]) == call.path["index"]:
-            return json_answer(one)
+    for entry in _attempts(call):
+        if str(entry["attemptIndex"]) == call.path["index"]:
+            return json_answer(entry)
     raise ApiError(404, "NoJobError", text("the job has no attempt {index}", index=call.path["index"]))
 
 
 def _attempts(call: Call) -> list[dict[str, Any]]:
     tenants = Tenants(call)
-    found = tenants.job(found_job(call))
-    return jobviews.attempts(attempts_of(found, tenants.events(call.cluster.events(f"job/{found.key}"))))
+    view = tenants.job(found_job(call))
+    return jobviews.attempts(attempts_of(view, tenants.events(call.cluster.events(f"job/{view.key}"))))
 
 
 def check(call: Call) -> Answer:
@@ -228,32 +228,32 @@ _LIST: Final = {
     "tag": "string", "tagsContain": "string", "tagsNotContain": "string",
     "offset": "integer", "limit": "integer", "withTotalCount": "boolean",
 }  # fmt: skip
-_ONE: Final = "/api/v2/jobs/{user}~{job}"
+_JOB: Final = "/api/v2/jobs/{user}~{job}"
 
 
-def _told(summary: str, *answers: int, **more: Any) -> Operation:
+def _spec(summary: str, *answers: int, **more: Any) -> Operation:
     return Operation(summary, "job", answers or (200, 404), **more)
 
 
 ROUTES: Final = (
     Route("POST", "/api/v2/jobs", Access.USER, submit,
-          _told("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, size=YAML),
-    Route("GET", "/api/v2/jobs", Access.USER, jobs, _told("A page of jobs", 200, 400, query=_LIST), jobs=True),
+          _spec("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, size=YAML),
+    Route("GET", "/api/v2/jobs", Access.USER, jobs, _spec("A page of jobs", 200, 400, query=_LIST), jobs=True),
     Route("POST", "/api/v2/jobs/check", Access.USER, check,
-          _told("What would become of a job", 200, 400, takes=_BODY), jobs=True, size=YAML),
-    Route("GET", _ONE, Access.OWNER, job, _told("A job with its tasks"), jobs=True),
-    Route("GET", f"{_ONE}/config", Access.OWNER, config, _told("What was submitted", gives="text/yaml"), jobs=True),
-    Route("GET", f"{_ONE}/events", Access.OWNER, events,
-          _told("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
-    Route("GET", f"{_ONE}/explain", Access.OWNER, explain, _told("Why a job waits"), jobs=True),
-    Route("PUT", f"{_ONE}/executionType", Access.OWNER, execute,
-          _told("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
-    Route("PUT", f"{_ONE}/tag", Access.OWNER, add_tag,
-          _told("Add a tag to a job", 200, 400, 404, takes=_TAG), jobs=True),
-    Route("DELETE", f"{_ONE}/tag", Access.OWNER, remove_tag,
-          _told("Remove a tag from a job", 200, 400, 404, takes=_TAG), jobs=True),
-    Route("GET", f"{_ONE}/job-attempts", Access.OWNER, attempts, _told("The attempts of a job"), jobs=True),
-    Route("GET", f"{_ONE}/job-attempts/healthz", Access.OWNER, attempts_health,
-          _told("Whether attempts are known"), jobs=True),
-    Route("GET", f"{_ONE}/job-attempts/{{index}}", Access.OWNER, attempt, _told("One attempt of a job"), jobs=True),
+          _spec("What would become of a job", 200, 400, takes=_BODY), jobs=True, size=YAML),
+    Route("GET", _JOB, Access.OWNER, job, _spec("A job with its tasks"), jobs=True),
+    Route("GET", f"{_JOB}/config", Access.OWNER, config, _spec("What was submitted", gives="text/yaml"), jobs=True),
+    Route("GET", f"{_JOB}/events", Access.OWNER, events,
+          _spec("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
+    Route("GET", f"{_JOB}/explain", Access.OWNER, explain, _spec("Why a job waits"), jobs=True),
+    Route("PUT", f"{_JOB}/executionType", Access.OWNER, execute,
+          _spec("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
+    Route("PUT", f"{_JOB}/tag", Access.OWNER, add_tag,
+          _spec("Add a tag to a job", 200, 400, 404, takes=_TAG), jobs=True),
+    Route("DELETE", f"{_JOB}/tag", Access.OWNER, remove_tag,
+          _spec("Remove a tag from a job", 200, 400, 404, takes=_TAG), jobs=True),
+    Route("GET", f"{_JOB}/job-attempts", Access.OWNER, attempts, _spec("The attempts of a job"), jobs=True),
+    Route("GET", f"{_JOB}/job-attempts/healthz", Access.OWNER, attempts_health,
+          _spec("Whether attempts are known"), jobs=True),
+    Route("GET", f"{_JOB}/job-attempts/{{index}}", Access.OWNER, attempt, _spec("One attempt of a job"), jobs=True),
 )  # fmt: skip

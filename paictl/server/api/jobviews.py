@@ -121,9 +121,9 @@ def attempts(job_attempts: Sequence[JobAttempt]) -> list[dict[str, Any]]:
     ]
 
 
-def events(key: str, found: Sequence[Event], kind: str | None) -> dict[str, Any]:
+def events(key: str, recorded: Sequence[Event], kind: str | None) -> dict[str, Any]:
     """What happened to a job, those of one type (``Normal``, ``Warning``) or (None) all."""
-    rows = [_event(key, event) for event in found]
+    rows = [_event(key, event) for event in recorded]
     rows = [row for row in rows if kind in (None, row["type"])]
     return {"totalCount": len(rows), "data": rows}
 

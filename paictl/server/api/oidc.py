@@ -28,7 +28,7 @@ def routes(federation: Federation) -> tuple[Route, ...]:
     """The routes of this module."""
 
     def described(call: Call) -> Answer:
-        """What a program needs to have somebody sign in."""
+        """What a program needs to sign a user in."""
         settings, _ = federation.provider(call.cluster)
         return json_answer({"issuer": settings.issuer, "clientId": settings.client, "scopes": list(settings.scopes)})
 

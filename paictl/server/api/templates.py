@@ -37,17 +37,17 @@ def libraries(call: Call) -> Answer:
 
 def _shown(library: TemplateLibrary) -> dict[str, object]:
     rows = [
-        {"path": one.path, "name": one.name, "description": one.description, "errors": one.errors,
-         "warnings": one.warnings}
-        for one in library.templates
+        {"path": entry.path, "name": entry.name, "description": entry.description, "errors": entry.errors,
+         "warnings": entry.warnings}
+        for entry in library.templates
     ]  # fmt: skip
     return {"name": library.name, "virtualClusters": list(library.vcs), "revision": library.revision, "templates": rows}
 
 
 def template(call: Call) -> Answer:
     """The job file of a template."""
-    found = found_template(call, call.path["name"], call.query.get("file", ""))[1]
-    return Answer(found.text.encode(), 200, "text/yaml")
+    entry = found_template(call, call.path["name"], call.query.get("file", ""))[1]
+    return Answer(entry.text.encode(), 200, "text/yaml")
 
 
 ROUTES: Final = (

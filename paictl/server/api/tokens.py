@@ -55,9 +55,9 @@ def logout(call: Call) -> Answer:
 
 def tokens(call: Call) -> Answer:
     """The caller's tokens by id."""
-    found = call.cluster.users.tokens(call.me.name)
+    issued = call.cluster.users.tokens(call.me.name)
     return json_answer(
-        {"tokens": [id_of(token) for token in found], "details": [_data(call, token) for token in found]}
+        {"tokens": [id_of(token) for token in issued], "details": [_data(call, token) for token in issued]}
     )
 
 

@@ -28,7 +28,7 @@ def usage(call: Call) -> Answer:
 
 
 def budgets_of(call: Call) -> BudgetReport:
-    """The budgets that concern whoever calls: all of them for an administrator."""
+    """The budgets that concern the caller: all of them for an administrator."""
     if call.me.admin:
         return budgets(call.cluster)
     report = budgets(call.cluster, user=call.me.name)
@@ -39,7 +39,7 @@ def budgets_of(call: Call) -> BudgetReport:
 
 
 def limits_of(call: Call) -> list[LimitState]:
-    """The limits of whoever calls: all of them for an administrator."""
+    """The caller's limits: all limits for an administrator."""
     return limits(call.cluster, user=None if call.me.admin else call.me.name)
 
 

@@ -50,7 +50,7 @@ def user_data(account: Account) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _found(call: Call, name: str) -> Account:
+def _account(call: Call, name: str) -> Account:
     """The account of a name. Raises `ApiError`."""
     account = call.cluster.users.account(name)
     if account is None:
@@ -65,7 +65,7 @@ def users(call: Call) -> Answer:
 
 def user(call: Call) -> Answer:
     """One user."""
-    return json_answer(user_data(_found(call, call.path["user"])))
+    return json_answer(user_data(_account(call, call.path["user"])))
 
 
 def create(call: Call) -> Answer:
@@ -93,7 +93,7 @@ def update(call: Call) -> Answer:
     data = _object(fields, "data")
     name = _string(data, "username")
     wanted = ("email", "virtualCluster", "admin", "password")
-    if not _flag(fields, "patch") and (missing := [one for one in wanted if one not in data]):
+    if not _flag(fields, "patch") and (missing := [field for field in wanted if field not in data]):
         raise bad(text("these fields are required without patch: {names}", names=", ".join(missing)))
     _only(data, _USER)
     _no_extension(data)
@@ -103,7 +103,7 @@ def update(call: Call) -> Answer:
         admin=_flag(data, "admin") if "admin" in data else None,
         password=_string(data, "password") if "password" in data else None,
     )
-    _found(call, name)
+    _account(call, name)
     try:
         accounts.update(call.cluster.users, name, change)
     except LastAdministratorError as error:
@@ -113,7 +113,7 @@ def update(call: Call) -> Answer:
 
 def remove(call: Call) -> Answer:
     """Remove a user; jobs stay."""
-    name = _found(call, call.path["user"]).name
+    name = _account(call, call.path["user"]).name
     try:
         accounts.remove(call.cluster.users, name)
     except LastAdministratorError as error:
@@ -161,14 +161,14 @@ def group(call: Call) -> Answer:
 def members(call: Call) -> Answer:
     """Who is in a group."""
     name = _known_group(call)
-    found = [account for account in call.cluster.users.accounts() if name in account.vcs]
-    return json_answer([{"username": account.name, "clusterAdmin": account.admin} for account in found])
+    grantees = [account for account in call.cluster.users.accounts() if name in account.vcs]
+    return json_answer([{"username": account.name, "clusterAdmin": account.admin} for account in grantees])
 
 
 def join(call: Call) -> Answer:
     """Grant a virtual cluster."""
     names = _names(call, {"groupname": [_string(call.fields(), "groupname")]}, "groupname")
-    name = _found(call, call.path["user"]).name
+    name = _account(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, names)
     return said(f"User {name} is added into group {names[0]}", 201)
 
@@ -176,7 +176,7 @@ def join(call: Call) -> Answer:
 def leave(call: Call) -> Answer:
     """Take the grant of a virtual cluster back."""
     group_name = _string(call.fields(), "groupname")
-    name = _found(call, call.path["user"]).name
+    name = _account(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, (), (group_name,))
     return said(f"User {name} is removed from group {group_name[:80]}", 201)
 
@@ -184,7 +184,7 @@ def leave(call: Call) -> Answer:
 def grants(call: Call) -> Answer:
     """Say all grants of a user at once."""
     names = tuple(sorted(set(_names(call, call.fields(), "grouplist"))))
-    name = _found(call, call.path["user"]).name
+    name = _account(call, call.path["user"]).name
     accounts.change(call.cluster.users, name, lambda account: replace(account, vcs=names))
     return said("update user grouplist successfully", 201)
 
@@ -219,38 +219,38 @@ def _group(name: str) -> dict[str, Any]:
 
 
 def _string(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    found = fields.get(name, default)
-    if not isinstance(found, str):
+    value = fields.get(name, default)
+    if not isinstance(value, str):
         raise bad(text("{name} must be a string", name=name))
-    return found
+    return value
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    found = fields.get(name, False)
-    if not isinstance(found, bool):
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
         raise bad(text("{name} must be true or false", name=name))
-    return found
+    return value
 
 
 def _object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = fields.get(name)
-    if not isinstance(found, dict):
+    value = fields.get(name)
+    if not isinstance(value, dict):
         raise bad(text("{name} must be an object", name=name))
-    return found
+    return value
 
 
 def _names(call: Call, fields: Mapping[str, Any], name: str) -> Sequence[str]:
     """Names of virtual clusters, all of which there are. Raises `ApiError`."""
-    found = fields.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len(found) > 1000:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(value) > 1000:
         raise bad(text("{name} must be a list of names", name=name))
     try:
-        accounts.check_vcs(call.cluster, found)
+        accounts.check_vcs(call.cluster, value)
     except UnreachableError:
         raise
     except ClusterError as error:
         raise ApiError(400, "NoVirtualClusterError", answer_to(error).message) from None
-    return found
+    return value
 
 
 def _only(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -265,28 +265,28 @@ def _no_extension(fields: Mapping[str, Any]) -> None:
         raise ApiError(501, "NotImplementedError", text("'extension' is not supported: remove it"))
 
 
-def _told(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Operation:
+def _spec(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Operation:
     return Operation(summary, tag, answers or (200,), takes={"application/json": takes} if takes else {})
 
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:
     """The routes of this module."""
-    one, all_groups, one_group = "/api/v2/users/{user}", "/api/v2/groups", "/api/v2/groups/{group}"
+    one_user, all_groups, one_group = "/api/v2/users/{user}", "/api/v2/groups", "/api/v2/groups/{group}"
     admin, me = Access.ADMIN, Access.USER
     return (
-        Route("GET", "/api/v2/users", admin, users, _told("All users")),
-        Route("POST", "/api/v2/users", admin, create, _told("Add a user", 201, 409, takes=_USER), slow=True),
-        Route("PUT", "/api/v2/users", admin, update, _told("Change a user", 201, 404, takes=_CHANGE), slow=True),
+        Route("GET", "/api/v2/users", admin, users, _spec("All users")),
+        Route("POST", "/api/v2/users", admin, create, _spec("Add a user", 201, 409, takes=_USER), slow=True),
+        Route("PUT", "/api/v2/users", admin, update, _spec("Change a user", 201, 404, takes=_CHANGE), slow=True),
         update_self_with(sign_ins),
-        Route("GET", one, Access.OWNER, user, _told("A user", 200, 404)),
-        Route("DELETE", one, admin, remove, _told("Remove a user", 200, 404)),
-        Route("PUT", f"{one}/group", admin, join, _told("Grant a virtual cluster", 201, 404, takes=_GROUP)),
-        Route("DELETE", f"{one}/group", admin, leave, _told("Take a grant back", 201, 404, takes=_GROUP)),
-        Route("PUT", f"{one}/grouplist", admin, grants, _told("All grants of a user", 201, 404, takes=_GROUPS)),
-        Route("GET", all_groups, me, groups, _told("All groups", tag="group")),
-        Route("POST", all_groups, admin, no_groups, _told("Not done: groups are virtual clusters", 501, tag="group")),
-        Route("PUT", all_groups, admin, no_groups, _told("Not done: groups are virtual clusters", 501, tag="group")),
-        Route("GET", one_group, me, group, _told("A group", 200, 404, tag="group")),
-        Route("DELETE", one_group, admin, no_groups, _told("Not done: see above", 501, tag="group")),
-        Route("GET", f"{one_group}/userlist", admin, members, _told("Who is in a group", 200, 404, tag="group")),
+        Route("GET", one_user, Access.OWNER, user, _spec("A user", 200, 404)),
+        Route("DELETE", one_user, admin, remove, _spec("Remove a user", 200, 404)),
+        Route("PUT", f"{one_user}/group", admin, join, _spec("Grant a virtual cluster", 201, 404, takes=_GROUP)),
+        Route("DELETE", f"{one_user}/group", admin, leave, _spec("Take a grant back", 201, 404, takes=_GROUP)),
+        Route("PUT", f"{one_user}/grouplist", admin, grants, _spec("All grants of a user", 201, 404, takes=_GROUPS)),
+        Route("GET", all_groups, me, groups, _spec("All groups", tag="group")),
+        Route("POST", all_groups, admin, no_groups, _spec("Not done: groups are virtual clusters", 501, tag="group")),
+        Route("PUT", all_groups, admin, no_groups, _spec("Not done: groups are virtual clusters", 501, tag="group")),
+        Route("GET", one_group, me, group, _spec("A group", 200, 404, tag="group")),
+        Route("DELETE", one_group, admin, no_groups, _spec("Not done: see above", 501, tag="group")),
+        Route("GET", f"{one_group}/userlist", admin, members, _spec("Who is in a group", 200, 404, tag="group")),
     )

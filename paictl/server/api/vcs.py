@@ -21,9 +21,9 @@ def vcs(call: Call) -> Answer:
 def vc(call: Call) -> Answer:
     """One of them."""
     picture = call.cluster.picture()
-    for one in picture.vcs:
-        if one.name == call.path["vc"]:
-            return json_answer(_data(one, picture))
+    for entry in picture.vcs:
+        if entry.name == call.path["vc"]:
+            return json_answer(_data(entry, picture))
     raise ApiError(404, "NoVirtualClusterError", text("no virtual cluster {vc!r}", vc=call.path["vc"]))
 
 

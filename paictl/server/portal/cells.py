@@ -76,9 +76,9 @@ class Whose:
         """A job as the caller may know it."""
         return job if self.mine(job) else text(ANOTHER).of(self.call.language)
 
-    def told(self, said: Text) -> str:
+    def told(self, message: Text) -> str:
         """In the caller's language."""
-        return said.of(self.call.language)
+        return message.of(self.call.language)
 
 
 _NOTHING: Final = PictureMarks()
@@ -106,8 +106,8 @@ class Drawing:
 
     def _cell(self, cell: PhysicalCellStatus, node: str, instances: int) -> DrawnCell:
         if not cell.parts:
-            look, said = self._leaf(cell, node or cell.name, instances)
-            return DrawnCell(cell.name, cell.kind, cell.is_node, look, said, int(cell.hold is not Hold.NONE), 1)
+            look, words = self._leaf(cell, node or cell.name, instances)
+            return DrawnCell(cell.name, cell.kind, cell.is_node, look, words, int(cell.hold is not Hold.NONE), 1)
         leaves = list(cell.leaves())
         used = sum(leaf.hold is not Hold.NONE for leaf in leaves)
         node = cell.name if cell.is_node else node

@@ -44,8 +44,8 @@ def routes(federation: Federation) -> tuple[Route, ...]:
             if not hmac.compare_digest(str(begun["state"]), call.query.get("state", "")):
                 raise too_late()
             if "code" not in call.query:
-                said = call.query.get("error_description") or call.query.get("error") or "-"
-                raise ApiError(403, "ForbiddenUserError", text("the provider refused: {said}", said=said[:300]))
+                reason = call.query.get("error_description") or call.query.get("error") or "-"
+                raise ApiError(403, "ForbiddenUserError", text("the provider refused: {said}", said=reason[:300]))
             _, provider = federation.provider(call.cluster)
             tokens = provider.exchange(call.query["code"], redirect=_callback(call), verifier=str(begun["verifier"]))
             account = federation.account(call.cluster, tokens, str(begun["nonce"]))

@@ -92,9 +92,9 @@ def _why(call: Call, job: JobView) -> list[str]:
     """The beginning of the explanation; its page has all of it."""
     if Port.SCHEDULING in call.cluster.lacks:
         return []
-    found = explained(call, job, pictured=False)
-    if found.words is None:
-        return [*found.said]
-    tried = [view.tried.values for view in found.words.views[:2]]
+    explanation = explained(call, job, pictured=False)
+    if explanation.words is None:
+        return [*explanation.said]
+    tried = [view.tried.values for view in explanation.words.views[:2]]
     where = [text("Tried {where}: {why}.", where=values["where"], why=values["why"]) for values in tried]
-    return [*found.said, found.words.asks, *where]
+    return [*explanation.said, explanation.words.asks, *where]

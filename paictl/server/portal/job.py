@@ -35,16 +35,16 @@ def _values(call: Call, *, opens: bool) -> dict[str, Any]:
     tenants = Tenants(call)
     job = tenants.job(call.cluster.job(_key(call)))
     now = call.cluster.now
-    told = tenants.events(call.cluster.events(f"job/{job.key}"))
+    events = tenants.events(call.cluster.events(f"job/{job.key}"))
     path, waiting = path_of(job.key), job.state is JobState.WAITING
     return {
         "job": job, "path": path, "live": f"{path}/live", "tasks": job.tasks[:MOST_SHOWN],
         "more_tasks": max(len(job.tasks) - MOST_SHOWN, 0),
         "ran": (job.ended or now) - job.started if job.started else None,
         "waiting": waiting, "why": explained(call, job, pictured=False) if waiting else None,
-        "chart": chart(told, job.submitted, job.ended or now),
-        "events": [(event, detail(event)) for event in told[-MOST_SHOWN:]],
-        "more_events": max(len(told) - MOST_SHOWN, 0), "attempts": attempts_of(job, told),
+        "chart": chart(events, job.submitted, job.ended or now),
+        "events": [(event, detail(event)) for event in events[-MOST_SHOWN:]],
+        "more_events": max(len(events) - MOST_SHOWN, 0), "attempts": attempts_of(job, events),
         "ports": _ports(call, job), "opens": opens, "tag_path": tag_path,
     }  # fmt: skip
 
@@ -70,8 +70,8 @@ def log(call: Call) -> Answer:
     try:
         pieces = call.cluster.output(_key(call), task, lines=LOG_LINES)
         written = b"".join(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
-    except PaictlError as found:  # it has not started, or its pod is gone
-        error = found.message
+    except PaictlError as problem:  # it has not started, or its pod is gone
+        error = problem.message
     values = {"title": str(task), "here": "/jobs", "path": path_of(_key(call)),
               "task": task, "written": written, "error": error}  # fmt: skip
     return page(call, "log.html", values)

@@ -38,7 +38,7 @@ def _table(call: Call) -> dict[str, Any]:
         JobQuery(
             users=frozenset() if everybody else frozenset({call.me.name}),
             vcs=frozenset({vc} if vc else ()),
-            states=frozenset(one for one in JobState if one.value == state),
+            states=frozenset(job_state for job_state in JobState if job_state.value == state),
             keyword=chosen["keyword"],
             tags=frozenset({chosen["tag"]} if chosen["tag"] else ()),
             offset=offset,

@@ -63,7 +63,7 @@ def _environment() -> Environment:
 
 
 def prepare(template: str) -> None:
-    """Compile a template before somebody waits for it."""
+    """Compile a template before the first request needs it."""
     _environment().get_template(template)
 
 
@@ -80,15 +80,15 @@ def translator(language: str) -> Callable[..., str]:
 
     def said(key: str, **values: object) -> str:
         if not values:
-            told = in_language(key, language)
-            return in_language(reasons(key), language) if told == key and key else told
+            translation = in_language(key, language)
+            return in_language(reasons(key), language) if translation == key and key else translation
         return words.gettext(key).format(**values)
 
     return said
 
 
 def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, status: int = 200) -> Answer:
-    """A page for whoever calls; templates extend ``base.html`` and see `values` beside what every page has."""
+    """A page for the caller; templates extend ``base.html`` and see `values` beside what every page has."""
     shared = {
         "me": call.caller, "csrf": csrf_of(call.session), "language": call.language, "theme": call.theme,
         "t": translator(call.language), "navigation": NAVIGATION + call.pages,
@@ -179,7 +179,7 @@ def granted(call: Call) -> list[str]:
 
 
 def all_vcs(cluster: Cluster) -> list[str]:
-    """The virtual clusters of a cluster; none where nobody can say."""
+    """The virtual clusters of a cluster; empty if they are unknown."""
     return [] if Port.SCHEDULING in cluster.lacks else sorted(vc.name for vc in cluster.picture().vcs)
 
 

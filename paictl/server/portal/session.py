@@ -21,7 +21,7 @@ def sign_in_routes(sign_ins: SignIns, federation: Federation) -> tuple[Route, ..
     """The form, which counts failures together with the API, and leads to the OpenID provider if there is one."""
 
     def sign_in_page(call: Call) -> Answer:
-        """The form; who is signed in already goes on."""
+        """The sign-in form; a signed-in user is redirected."""
         wanted = local_address(call.query.get("next", "/"))
         if call.caller is not None:
             return redirect(wanted)

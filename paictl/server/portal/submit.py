@@ -30,7 +30,7 @@ from paictl.server.tenants import Tenants, request_for
 from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024
-"""Bytes of a job that somebody writes in a browser."""
+"""Maximum size in bytes of a job written in a browser."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -53,7 +53,7 @@ class SubmitForm:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> SubmitForm:
         """What was sent; what was not is empty, as a browser leaves out a box that is not ticked."""
-        return cls(**{one.name: str(given.get(one.name, ""))[:20_000] for one in fields(cls)})
+        return cls(**{entry.name: str(given.get(entry.name, ""))[:20_000] for entry in fields(cls)})
 
     @classmethod
     def saying(cls, data: Mapping[str, Any]) -> SubmitForm | None:
@@ -70,7 +70,7 @@ class SubmitForm:
             *(str(each.get(name, "")) for name in ("gpu", "cpu", "memoryMB")), str(data.get("jobRetryCount", 0)),
             "on" if extras.get("gangAllocation") else "",
         )  # fmt: skip
-        made = cls(**dict(zip((one.name for one in fields(cls)), words, strict=True)))
+        made = cls(**dict(zip((entry.name for entry in fields(cls)), words, strict=True)))
         return made if made.data() == {"jobRetryCount": 0, **data} else None
 
     def yaml(self) -> str:
@@ -126,19 +126,19 @@ class Checked:
 
 def checked(call: Call, written: str) -> Checked:
     """Everything that can be said of a job before it is submitted."""
-    found = Checked()
+    result = Checked()
     try:
-        request = _request(call, written, found)
+        request = _request(call, written, result)
         if _is_taken(call, request.user, str(request.data["name"])):
-            found.refusal, found.status = _TAKEN, 409
+            result.refusal, result.status = _TAKEN, 409
         elif Port.SCHEDULING not in call.cluster.lacks:
-            found.forecast = explaining.lines(Tenants(call).explanation(call.cluster.foresee(request)))
+            result.forecast = explaining.lines(Tenants(call).explanation(call.cluster.foresee(request)))
     except RefusedFilesError as error:
-        found.findings = list(error.report.problems)
+        result.findings = list(error.report.problems)
     except (PaictlError, ApiError) as error:
-        found.refusal = str(error) if isinstance(error, PaictlError) else error.message
-        found.status = (answer_to(error) if isinstance(error, PaictlError) else error).status
-    return found
+        result.refusal = str(error) if isinstance(error, PaictlError) else error.message
+        result.status = (answer_to(error) if isinstance(error, PaictlError) else error).status
+    return result
 
 
 _TAKEN: Final = text("you already have a job of this name: choose another name")
@@ -150,9 +150,9 @@ def _is_taken(call: Call, user: str, name: str) -> bool:
     return f"{user}~{name}" in {job.key for job in named}
 
 
-def _request(call: Call, written: str, found: Checked) -> JobRequest:
+def _request(call: Call, written: str, result: Checked) -> JobRequest:
     """The request that a text is; raises what `job_in_text` and `request_for` raise."""
-    return request_for(call, job_in_text(written.encode(), found.findings.append))
+    return request_for(call, job_in_text(written.encode(), result.findings.append))
 
 
 def form(call: Call) -> Answer:
@@ -241,19 +241,19 @@ def written(call: Call) -> Answer:
     typed = str(given.get("yaml", "")).replace("\r\n", "\n")
     if wish == "draft" or not typed.strip():
         typed = made.yaml()
-    found, old = checked(call, typed), str(given.get("replaces", ""))
-    status = found.status if wish == "submit" else 200
-    if wish == "submit" and found.sound:
+    result, old = checked(call, typed), str(given.get("replaces", ""))
+    status = result.status if wish == "submit" else 200
+    if wish == "submit" and result.sound:
         try:
             new = call.cluster.submit([_request(call, typed, Checked())])[0].key
             if given.get("stop") and _may_stop(call, old):
                 call.cluster.stop_job(old)
             return redirect(path_of(new))
         except ConflictError:
-            found.refusal, status = _TAKEN, 409
+            result.refusal, status = _TAKEN, 409
         except PaictlError as error:
-            found.refusal, status = error.message, answer_to(error).status
-    return _page(call, made, typed, found, status=status, replaces=old if _may_stop(call, old) else "")
+            result.refusal, status = error.message, answer_to(error).status
+    return _page(call, made, typed, result, status=status, replaces=old if _may_stop(call, old) else "")
 
 
 def _may_stop(call: Call, key: str) -> bool:
@@ -267,11 +267,11 @@ def _may_stop(call: Call, key: str) -> bool:
 
 
 def _page(
-    call: Call, made: SubmitForm | None, typed: str, found: Checked | None, *, status: int = 200, replaces: str = ""
+    call: Call, made: SubmitForm | None, typed: str, result: Checked | None, *, status: int = 200, replaces: str = ""
 ) -> Answer:
     values = {
         "title": "Submit", "here": "/submit", "form": asdict(made or SubmitForm()), "fits": made is not None,
-        "yaml": typed, "checked": found,
+        "yaml": typed, "checked": result,
         "vcs": granted(call), "priorities": list(PRIORITIES), "replaces": replaces,
     }  # fmt: skip
     return page(call, "submit.html", values, status=status)
@@ -284,13 +284,13 @@ def draft(call: Call) -> Answer:
 
 def check(call: Call) -> Answer:
     """What there is to say about a text, for the script."""
-    found = checked(call, str(call.fields().get("yaml", "")))
+    result = checked(call, str(call.fields().get("yaml", "")))
     return json_answer(
         {
-            "findings": [problem_data(finding, call.language) for finding in found.findings],
-            "forecast": [in_language(line, call.language) for line in found.forecast],
-            "refusal": in_language(found.refusal, call.language),
-            "sound": found.sound,
+            "findings": [problem_data(finding, call.language) for finding in result.findings],
+            "forecast": [in_language(line, call.language) for line in result.forecast],
+            "refusal": in_language(result.refusal, call.language),
+            "sound": result.sound,
         }
     )
 

@@ -155,15 +155,15 @@ def _samples(
     changes: Sequence[tuple[datetime, str, int]], counts: Counter[str], start: datetime, end: datetime
 ) -> list[Counter[str]]:
     """Devices in use by virtual cluster at `SAMPLES` instants."""
-    found, place = [], 0
+    samples, place = [], 0
     for number in range(SAMPLES):
         at = start + (end - start) * number / (SAMPLES - 1)
         while place < len(changes) and changes[place][0] <= at:
             _, vc, difference = changes[place]
             counts[vc] += difference
             place += 1
-        found.append(Counter(counts))
-    return found
+        samples.append(Counter(counts))
+    return samples
 
 
 def _bands(vcs: Sequence[str], samples: Sequence[Counter[str]], most: int) -> Iterable[UsageBand]:
@@ -230,11 +230,11 @@ class Remembered(Generic[T]):
 
     def _read(self, read: Callable[[], T | None]) -> T | None:
         try:
-            found = read()
+            value = read()
         except BaseException:
             with self._lock:
                 self._reading, self._at = False, time.monotonic()
             raise
         with self._lock:
-            self._reading, self._at, self._value, self._known = False, time.monotonic(), found, True
-        return found
+            self._reading, self._at, self._value, self._known = False, time.monotonic(), value, True
+        return value

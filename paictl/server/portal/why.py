@@ -64,7 +64,7 @@ class Why:
     words: ExplanationText | None = None
     ways: tuple[WayOut, ...] = ()
     buttons: tuple[WayButton, ...] = ()
-    """What can be done whatever the reason is."""
+    """What can be done regardless of the reason."""
     chains: tuple[DrawnChain, ...] = ()
     caption: Text | None = None
 
@@ -100,8 +100,8 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
 
 def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:
     """A job that runs, or waits for something else than room."""
-    said, hint = explaining.plain(seen)
-    heads = (said, *start_lines(seen.start))
+    sentence, hint = explaining.plain(seen)
+    heads = (sentence, *start_lines(seen.start))
     lines = (*heads, *closing_lines(seen.windows), *([] if hint is None or of_commands(hint) else [hint]))
     buttons = [_edit(job)]
     if seen.situation is JobSituation.SERVICE_STOPPED:
@@ -132,14 +132,14 @@ def _ways(call: Call, job: JobView, explanation: Explanation, explanation_text: 
         if explanation.smaller is None or explanation_text.smaller is None
         else ((explanation.smaller, explanation_text.smaller),)
     )
-    for number, (change, said) in enumerate(
+    for number, (change, sentence) in enumerate(
         (*zip(explanation.changes, explanation_text.changes, strict=True), *smaller), 1
     ):
-        yield WayOut(number, said, tuple(_buttons(call, job, explanation, change)), change.outcome)
+        yield WayOut(number, sentence, tuple(_buttons(call, job, explanation, change)), change.outcome)
 
 
 def _buttons(call: Call, job: JobView, explanation: Explanation, change: Change) -> Iterator[WayButton]:
-    """What the reader can do about a change, nothing where somebody else has to."""
+    """What the reader can do about a change; empty if only someone else can."""
     match change.kind:
         case ChangeKind.OPPORTUNISTIC | ChangeKind.PRIORITY:
             name = _CLASSES.get(OPPORTUNISTIC if change.priority is None else change.priority)
@@ -149,8 +149,8 @@ def _buttons(call: Call, job: JobView, explanation: Explanation, change: Change)
             yield WayButton(text("Resubmit smaller"), _clone(job, **_size(explanation, change)))
         case ChangeKind.END:
             stopped = list(dict.fromkeys(map(_job_of, change.groups)))
-            if len(stopped) <= MOST_STOPPED and all(_may_stop(call, one) for one in stopped):
-                yield from (WayButton(text("Stop {job}", job=one), f"{path_of(one)}/stop", one) for one in stopped)
+            if len(stopped) <= MOST_STOPPED and all(_may_stop(call, key) for key in stopped):
+                yield from (WayButton(text("Stop {job}", job=key), f"{path_of(key)}/stop", key) for key in stopped)
         case ChangeKind.HEAL if call.me.admin:
             yield WayButton(text("Show the nodes"), "/admin/nodes")
         case ChangeKind.QUOTA if call.me.admin:

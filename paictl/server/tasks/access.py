@@ -52,8 +52,8 @@ class TaskAddress:
     @property
     def word(self) -> str:
         """It as part of a token."""
-        said = json.dumps([self.user, self.name, self.role, self.index, self.port], separators=(",", ":"))
-        return base64.urlsafe_b64encode(said.encode()).decode().rstrip("=")
+        content = json.dumps([self.user, self.name, self.role, self.index, self.port], separators=(",", ":"))
+        return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 
     @property
     def label(self) -> str:
@@ -62,7 +62,7 @@ class TaskAddress:
 
 
 def address_of(word: str) -> TaskAddress | None:
-    """The port of a task that a part of a token stands for; None if it is none."""
+    """The port of a task that a part of a token stands for; None if it is malformed."""
     try:
         user, name, role, index, port = json.loads(base64.urlsafe_b64decode(word + "=" * (-len(word) % 4)))
         return TaskAddress(str(user), str(name), str(role), int(index), int(port))
@@ -141,10 +141,10 @@ OPEN: Final = Route(
 def entered(cluster: Cluster, ticket: str, label: str) -> str:
     """The cookie's value for a ticket, which is worth nothing from now on. Raises `ApiError`."""
     entitled(cluster, ticket, label, TokenKind.TICKET)
-    found = caller_within(cluster.users, ticket, TokenKind.TICKET)
-    if found is None:
+    entry = caller_within(cluster.users, ticket, TokenKind.TICKET)
+    if entry is None:
         raise _expired()
-    caller, scope = found
+    caller, scope = entry
     cluster.users.remove_tokens([caller.token.digest])
     return issue(cluster.users, caller.account, TokenKind.TASK, scope=scope)
 
@@ -154,14 +154,14 @@ def entitled(
 ) -> tuple[str, TaskAddress]:  # fmt: skip
     """Whose token it is and the port of a task that it opens, on the host with this label.
 
-    Raises `ApiError` for whoever may not.
+    Raises `ApiError` if the caller may not.
     """
-    found = caller_within(cluster.users, token, kind)
-    target = address_of(found[1]) if found is not None else None
-    if found is None or target is None or target.label != label:
+    entry = caller_within(cluster.users, token, kind)
+    target = address_of(entry[1]) if entry is not None else None
+    if entry is None or target is None or target.label != label:
         raise _expired()
-    authorise(OPEN, found[0], {"user": target.user})
-    return found[0].name, target
+    authorise(OPEN, entry[0], {"user": target.user})
+    return entry[0].name, target
 
 
 def cookie_name(*, secure: bool) -> str:

@@ -23,16 +23,16 @@ _NOT_FOR_BROWSERS: Final = _HOP | {b"alt-svc", b"clear-site-data", b"strict-tran
 
 
 def as_mapping(headers: Iterable[Header]) -> dict[str, str]:
-    """Headers by name in small letters; several of a name as one with commas."""
-    found: dict[str, str] = {}
+    """Headers by lower-case name; several of the same name are joined by commas."""
+    mapping: dict[str, str] = {}
     for name, value in headers:
-        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]},{said}" if key in found else said
-    return found
+        key, content = name.decode("latin-1").lower(), value.decode("latin-1")
+        mapping[key] = f"{mapping[key]},{content}" if key in mapping else content
+    return mapping
 
 
 def is_websocket(headers: Mapping[str, str]) -> bool:
-    """Whether a request wants to go on as a WebSocket."""
+    """Whether a request asks for a WebSocket."""
     words = [word.strip().lower() for word in headers.get("connection", "").split(",")]
     return "upgrade" in words and headers.get("upgrade", "").strip().lower() == "websocket"
 

@@ -40,9 +40,9 @@ EACH: Final = 32
 SILENT: Final = 120.0
 """Seconds in which the next piece of a request's body has to come."""
 TRUSTED: Final = 10.0
-"""Seconds for which it is believed that whoever was let in still may."""
+"""Seconds for which an admitted caller is not checked again."""
 RECHECK: Final = 30.0
-"""Seconds after which that is asked again of a WebSocket."""
+"""Seconds after which the caller of an open WebSocket is checked again."""
 _PIECE: Final = 1 << 16
 _REMEMBERED: Final = 1000
 _TURNS: Final = itertools.count()
@@ -90,7 +90,7 @@ class _Visit:
     def __init__(self, browser: _End, address: str) -> None:
         self.browser = browser
         self.address = address
-        """Of the sender, as far as is known."""
+        """Of the sender; empty if unknown."""
         self.account = ""
         """Whose visit it is; empty until it has been let in."""
         self.waiting = True
@@ -182,7 +182,7 @@ class TaskProxy:
 
     def _let(self, visit: _Visit, account: str) -> None:
         """A visit is an account's from now on; raises `ApiError` if it has too many, none of which waits."""
-        others = [one for one in self._visits if one.account == account and one is not visit]
+        others = [other for other in self._visits if other.account == account and other is not visit]
         if visit.account != account and len(others) >= EACH and not self._end_one_of(others):
             raise busy()
         visit.account = account
@@ -196,21 +196,21 @@ class TaskProxy:
         if not isinstance(first, h11.Request):
             return False
         request = first
-        said = headers.as_mapping(request.headers)
+        fields = headers.as_mapping(request.headers)
         peer = browser.writer.get_extra_info("peername")
         scheme = "https" if browser.writer.get_extra_info("ssl_object") else "http"
-        sender = credentials.sender_of(str(peer[0]) if peer else "", scheme, said, self._trusted)
+        sender = credentials.sender_of(str(peer[0]) if peer else "", scheme, fields, self._trusted)
         visit.address = sender.address
         began, who, visit.status = time.perf_counter(), "-", 0
         try:
-            target = await self._answered(visit, request, said, sender)
+            target = await self._answered(visit, request, fields, sender)
             who = f"{target.key} {target.task} port {target.port}" if target else "-"
         except ApiError as error:
             visit.status = error.status
             visit.hang_up()
             if browser.http.our_state is not h11.SEND_RESPONSE:
                 return False
-            language = i18n.known(said.get("accept-language", "")) or "en"
+            language = i18n.known(fields.get("accept-language", "")) or "en"
             await _say(browser, request, error.status, in_language(error.message, language), error.headers)
         finally:
             _ACCESS.info(
@@ -220,7 +220,7 @@ class TaskProxy:
         return browser.http.our_state is h11.DONE and browser.http.their_state is h11.DONE
 
     async def _answered(
-        self, visit: _Visit, request: h11.Request, said: dict[str, str], sender: Sender
+        self, visit: _Visit, request: h11.Request, fields: dict[str, str], sender: Sender
     ) -> TaskAddress | None:  # fmt: skip
         """Answer a request; the port of the task that did. Raises `ApiError`, after which nothing was sent or all."""
         label = self._site.label_in(sender.host)
@@ -233,15 +233,17 @@ class TaskProxy:
         if parts.path == access.ENTER:
             await self._enter(visit, request, dict(parse_qsl(parts.query)).get(access.TICKET, ""), label, sender)
             return None
-        cookie = credentials.cookies_of(said.get("cookie", "")).get(access.cookie_name(secure=sender.secure), "")
+        cookie = credentials.cookies_of(fields.get("cookie", "")).get(access.cookie_name(secure=sender.secure), "")
         account, target = await self._entitled(cookie, label)
-        if headers.is_forged(request.method.decode(), said, f"{'https' if sender.secure else 'http'}://{sender.host}"):
+        if headers.is_forged(
+            request.method.decode(), fields, f"{'https' if sender.secure else 'http'}://{sender.host}"
+        ):
             raise credentials.forged()
         self._let(visit, account)
         if visit.target != target or visit.task is None or visit.task.reader.at_eof():
             visit.hang_up()
             visit.task, visit.target = await self._dialled(account, target), target
-        websocket = headers.is_websocket(said)
+        websocket = headers.is_websocket(fields)
         rows = headers.for_task(request.headers.raw_items(), "https" if sender.secure else "http", websocket=websocket)
         await self._relayed(visit, visit.task, h11.Request(method=request.method, target=request.target, headers=rows))
         if visit.browser.http.our_state is h11.SWITCHED_PROTOCOL:
@@ -271,11 +273,11 @@ class TaskProxy:
         if known is not None and time.monotonic() < until:
             return known
         self._let_in.pop((cookie, label), None)
-        found = await self._asked(lambda cluster: access.entitled(cluster, cookie, label))
+        grant = await self._asked(lambda cluster: access.entitled(cluster, cookie, label))
         if len(self._let_in) >= _REMEMBERED:
             self._let_in.clear()
-        self._let_in[cookie, label] = (time.monotonic() + TRUSTED, found)
-        return found
+        self._let_in[cookie, label] = (time.monotonic() + TRUSTED, grant)
+        return grant
 
     async def _dialled(self, account: str, target: TaskAddress) -> _End:
         try:
@@ -310,7 +312,7 @@ class TaskProxy:
 
     async def _tunnel(self, browser: _End, task: _End, cookie: str, label: str) -> None:
         """A WebSocket: bytes in both directions, until one side ends it or it is not allowed any more."""
-        sides = [asyncio.ensure_future(one) for one in (_copy(browser, task), _copy(task, browser))]
+        sides = [asyncio.ensure_future(side) for side in (_copy(browser, task), _copy(task, browser))]
         try:
             while not any(side.done() for side in sides):
                 await asyncio.wait(sides, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)

@@ -43,12 +43,12 @@ def version(call: Call) -> Answer:
 
 def _changes(before: Mapping[str, str], after: ConfigVersion) -> list[dict[str, Any]]:
     """Each file with its lines: (sign, text), what stands around a change shortened."""
-    found = []
+    changes = []
     for name in sorted({*before, *after.files}):
         old, new = before.get(name, ""), after.files.get(name, "")
         lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=3))[2:]
-        found.append({"name": name, "lines": [(line[0], line[1:]) for line in lines], "text": new})
-    return found
+        changes.append({"name": name, "lines": [(line[0], line[1:]) for line in lines], "text": new})
+    return changes
 
 
 ROUTES: Final = (

@@ -49,10 +49,10 @@ def add(call: Call) -> Answer:
 
 def user(call: Call) -> Answer:
     """One user."""
-    return _one(call)
+    return _user_page(call)
 
 
-def _one(call: Call, error: str = "") -> Answer:
+def _user_page(call: Call, error: str = "") -> Answer:
     try:
         account = accounts.find(call.cluster.users, call.path["user"])
     except ClusterError as missing:
@@ -69,16 +69,16 @@ def save(call: Call) -> Answer:
     try:
         accounts.update(call.cluster.users, name, change)
     except PaictlError as error:
-        return _one(call, error.message)
+        return _user_page(call, error.message)
     return redirect(f"{PATH}/{name}")
 
 
 def password(call: Call) -> Answer:
-    """Another password; whoever is signed in with the old one is not any more."""
+    """Change the password; sessions with the old one end."""
     try:
         accounts.set_password(call.cluster.users, call.path["user"], str(call.fields().get("password", "")))
     except PaictlError as error:
-        return _one(call, error.message)
+        return _user_page(call, error.message)
     return redirect(f"{PATH}/{call.path['user']}")
 
 
@@ -87,7 +87,7 @@ def remove(call: Call) -> Answer:
     try:
         accounts.remove(call.cluster.users, call.path["user"])
     except PaictlError as error:
-        return _one(call, error.message)
+        return _user_page(call, error.message)
     return redirect(PATH)
 
 
