@@ -200,7 +200,7 @@ class Reconciler:
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
         if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead):
-            self.core.lost_members += 1
+            self.core.members["lost"] += 1
             self.core.record(member.event())
         else:
             self._check(ref)

@@ -30,6 +30,7 @@ from paictl.scheduler.events import (
     RunningPod,
 )
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.repair import moved_slots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -93,6 +94,8 @@ class Allocation:
     outcomes: tuple[Outcome, ...]
     repairs: bool = False
     """Whether the pod has another place than the member that it replaces."""
+    moved: int = 0
+    """How many places of its gang moved with this binding: its own, and those of members lost with it."""
 
 
 @frozen
@@ -225,10 +228,12 @@ class Book:
             raise RequestError(pod.request.name if pod else uid, "uid", "no decision to bind")
         decision, info = pod.planned.decision, pod.planned.info
         repairs = decision.repairs or self._was_moved(decision, info)
+        by_name = self.engine.state.groups.by_name
+        before = by_name.get(pod.request.group)  # it may have ended since the decision, which then no longer holds
+        moved = len(moved_slots(before, decision)) if decision.repairs and before is not None else 0
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
-        group = self.engine.state.groups.by_name[pod.request.group]
-        return Allocation(pod.request, info, group, tuple(outcomes), repairs)
+        return Allocation(pod.request, info, by_name[pod.request.group], tuple(outcomes), repairs, moved)
 
     # --- what became of it
 

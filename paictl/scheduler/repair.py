@@ -227,12 +227,16 @@ def _bind(
     return Bind(request, version, slot, whole, found.lazy, cancel, repairs=True)
 
 
+def moved_slots(group: Group, decision: Bind) -> list[Slot]:
+    """The slots of a group that has another place for them than a decision."""
+    after = decision.placement.physical
+    return [slot for slot, leaves, _ in group.placements() if leaves != after[slot.member][slot.pod]]
+
+
 def carry_out(state: State, group: Group, decision: Bind, now: float | None) -> Group | None:
     """Carry out a repair as it was planned; None if it no longer holds."""
     placement = decision.placement
-    slots = [
-        slot for slot, leaves, _ in group.placements() if leaves != placement.physical[slot.member][slot.pod]
-    ]  # fmt: skip
+    slots = moved_slots(group, decision)
     if any(group.pods[slot.member][slot.pod] for slot in slots):
         return None
     for slot in slots:
