@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.devices.claims import claiming_part
@@ -166,7 +166,7 @@ class DoorCore:
         self.rival = ""
         """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
-        self.members: Counter[Literal["lost", "repaired", "joint"]] = Counter()
+        self.members: Counter[str] = Counter()
         """Pods given up to be replaced while their gangs run, pods with another place, moves of several together."""
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""

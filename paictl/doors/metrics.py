@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -62,7 +62,7 @@ class DoorMetrics:
         self.device_time: Callable[[], Counter[tuple[str, str]]] = Counter
         """Device-milliseconds of this day by VC and kind, where accounts are kept."""
         self._decisions: Counter[str] = Counter()
-        self._members: Counter[Literal["lost", "repaired", "joint"]] = Counter()
+        self._members: Counter[str] = Counter()
         """Members of gangs that were lost, those that were repaired, and joint moves, of cores that are given up."""
         self._starts: Counter[tuple[str, str]] = Counter()
         """What became of promised starts, by virtual cluster and kind, of cores that are given up."""
