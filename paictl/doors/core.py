@@ -333,6 +333,7 @@ class DoorCore:
         """A namespace is no longer there."""
         with self.guarded():
             self.namespaces.discard(name)
+            self.starts.lines.renew()
             if self.grants.remove(name):
                 self._regrant(name)
 
