@@ -75,6 +75,46 @@ def test_all_that_move_together_count_as_repaired() -> None:
         assert found.info.repairs == 1
 
 
+def test_a_place_that_was_taken_since_is_not_repaired_again() -> None:
+    """A pod of it is deleted, and its owner makes another: that has the place of the one before."""
+    book, _ = full_gang()
+    lose_node(book, "n0")
+    repaired = []
+    for at in (10, 11):
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        repaired.append((found.repairs, found.moved))
+    for gone, at in ((10, 20), (11, 21), (20, 30)):
+        book.gone(f"g{gone}")
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        repaired.append((found.repairs, found.moved))
+    assert repaired == [(True, 4), (True, 0), (False, 0), (False, 0), (False, 0)]
+    for at in (12, 13):
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        assert found.repairs, "nobody had that place before"
+    node = nodes_now(book)["g30"]
+    book.report("n0", True)
+    lose_node(book, node)
+    found = book.place(member(40, 8, leaves=1))
+    assert isinstance(found, Allocation)
+    assert (found.repairs, found.moved) == (True, 4), "they are lost again"
+
+
+def test_a_gang_of_the_same_name_that_comes_later_has_no_past() -> None:
+    book, before = full_gang()
+    for uid in before:
+        book.gone(uid)
+    book.report("n0", False)
+    again = gang_on(book, 4, leaves=1)
+    assert "n0" not in again.values()
+    book.gone("g0")
+    found = book.place(member(10, 4, leaves=1))
+    assert isinstance(found, Allocation)
+    assert not found.repairs
+
+
 def test_one_that_came_later_tells_where_all_are_although_the_first_is_gone() -> None:
     book, before = full_gang()
     lost = lose_node(book, "n0")
