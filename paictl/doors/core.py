@@ -166,10 +166,8 @@ class DoorCore:
         self.rival = ""
         """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
-        self.lost_members = 0
-        """Pods that were given up to be replaced while their gangs run."""
-        self.repairs = 0
-        """Pods that got another place in a gang that runs."""
+        self.members: Counter[str] = Counter()
+        """Pods given up to be replaced while their gangs run, pods with another place, moves of several together."""
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()
@@ -335,6 +333,7 @@ class DoorCore:
         """A namespace is no longer there."""
         with self.guarded():
             self.namespaces.discard(name)
+            self.starts.lines.renew()
             if self.grants.remove(name):
                 self._regrant(name)
 

@@ -125,7 +125,8 @@ def _taken(
     if isinstance(found, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
         if found.repairs:
-            core.repairs += 1
+            core.members["repaired"] += 1
+            core.members["joint"] += found.moved > 1
             others = sum(bool(uid) for row in found.group.pods for uid in row) - 1
             core.record(pod_events.repaired(entry.ref, found.info.node, others))
         if entry.demand is not None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from paictl.cells.chain import Chain
     from paictl.cells.ids import VirtualCell
+    from paictl.cluster.movetotals import MoveTotal
     from paictl.doors.core import DoorCore
     from paictl.scheduler.state import State
     from paictl.workload.budgets import BudgetState
@@ -62,7 +63,7 @@ class DoorMetrics:
         """Device-milliseconds of this day by VC and kind, where accounts are kept."""
         self._decisions: Counter[str] = Counter()
         self._members: Counter[str] = Counter()
-        """Members of gangs that were lost, and those that were repaired, of cores that are given up."""
+        """Members of gangs that were lost, those that were repaired, and joint moves, of cores that are given up."""
         self._starts: Counter[tuple[str, str]] = Counter()
         """What became of promised starts, by virtual cluster and kind, of cores that are given up."""
         self._cells: tuple[float, DoorCore | None, int, CellCounts] = 0.0, None, -1, CellCounts(Counter(), ())
@@ -77,7 +78,7 @@ class DoorMetrics:
     def keep(self, core: DoorCore) -> None:
         """Add up what a core has decided that is given up: counters never go back."""
         self._decisions.update(core.decisions)
-        self._members.update(lost=core.lost_members, repaired=core.repairs)
+        self._members.update(core.members)
         self._starts.update(core.starts.counted)
 
     def collect(self) -> Iterator[Metric]:
@@ -89,12 +90,13 @@ class DoorMetrics:
         for kind, number in sorted((self._decisions + (core.decisions if core else Counter())).items()):
             decisions.add_metric([kind], number)
         yield decisions
-        members = self._members + Counter(lost=core.lost_members if core else 0, repaired=core.repairs if core else 0)
-        for name, what in (
-            ("lost", "Pods given up to be replaced while the rest of their gang keeps running."),
-            ("repaired", "Pods that took the place of a lost one, elsewhere, in a gang that runs."),
+        members = self._members + (core.members if core else Counter())
+        for kind, name, what in (
+            ("lost", "members_lost", "Pods given up to be replaced while the rest of their gang keeps running."),
+            ("repaired", "members_repaired", "Pods that took the place of a lost one, elsewhere, in a gang that runs."),
+            ("joint", "joint_repairs", "Times that lost members of a gang were moved together."),
         ):
-            yield CounterMetricFamily(f"{self.prefix}_members_{name}", what, value=members[name])
+            yield CounterMetricFamily(f"{self.prefix}_{name}", what, value=members[kind])
         errors = CounterMetricFamily(f"{self.prefix}_errors", "Requests answered with an error.", labels=["verb"])
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)
@@ -130,6 +132,7 @@ class DoorMetrics:
             budgets, holders = core.allowances.states(), core.allowances.holders()
             borrowers, lenders = core.allowances.borrowers(), core.allowances.lenders()
             lent, departments = core.allowances.lent_lately(), core.allowances.departments()
+            moves = core.windows.moves
             bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
             bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
             starts, promised = (core.starts.times(), core.starts.numbers()) if core.is_open else ({}, {})
@@ -146,6 +149,7 @@ class DoorMetrics:
                 {vc: amount / HOUR for vc, amount in sorted(lent.items())},
             )  # fmt: skip
         yield from self._of_lines(starts, promised)
+        yield from self._of_moves(moves)
         by_state = {state: pods[state] for state in ("assumed", "bound")}
         yield self._gauge("pods", "Pods that hold devices.", "state", by_state)
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
@@ -177,6 +181,19 @@ class DoorMetrics:
         yield self._gauge(
             "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
         )
+
+    def _of_moves(self, moves: Mapping[str, MoveTotal]) -> Iterator[Metric]:
+        """Defragmentation, which clients carry out: what the cluster says that it came to, by who paid."""
+        for name, what, values in (
+            ("defrag_moves", "Gangs moved to make room for larger ones.",
+             {vc: float(total.gangs) for vc, total in moves.items()}),
+            ("defrag_lost_device_seconds", "Device time of work that gangs lost by such moves.",
+             {vc: total.lost / 1000 for vc, total in moves.items()}),
+        ):  # fmt: skip
+            family = CounterMetricFamily(f"{self.prefix}_{name}", what, labels=["vc"])
+            for vc, value in sorted(values.items()):
+                family.add_metric([vc], value)
+            yield family
 
     def _gauge(self, name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
         """A family with one label."""

@@ -114,6 +114,8 @@ class Reconciler:
         for ref in (*housekeeping.overdue(self.core), *housekeeping.strangers(self.core)):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):
+            if not self._may_act():  # another replica may lead by now, and ask about it for itself
+                break
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
@@ -180,6 +182,8 @@ class Reconciler:
             for ref, why in hindered.items():
                 self.core.record(pod_events.hindered(ref, ref.key, why))
             for ref in () if hindered else gang.pods:
+                if not self._may_act():  # whoever leads next finds the rest of the gang due
+                    return
                 if isinstance(gang, FailingGang) and gang.members:
                     self._lose(LostMember(ref, gang.why, dead=False))
                     continue
@@ -200,7 +204,7 @@ class Reconciler:
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
         if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead):
-            self.core.lost_members += 1
+            self.core.members["lost"] += 1
             self.core.record(member.event())
         else:
             self._check(ref)
@@ -311,7 +315,7 @@ class Reconciler:
     def _nominate(self, preemption: Preemption) -> None:
         """Have kube-scheduler keep room for pods whose victims are on their way out."""
         for ref, node in housekeeping.places(self.core, preemption):
-            if ref.uid not in self._nominated:
+            if ref.uid not in self._nominated and self._may_act():
                 self._nominated.add(ref.uid)
                 if not pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node):
                     self._check(ref)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paictl.cluster.maintenance import windows_of
+from paictl.cluster.movetotals import MoveTotal, totals_of
 from paictl.cluster.reservations import reservations_of
 from paictl.cluster.values import ClusterError
 from paictl.units import Millis
@@ -22,6 +23,8 @@ class DoorWindows:
         self._known_reservations = Reservations()
         self.found = Windows()
         self.reservations = Reservations()
+        self.moves: Mapping[str, MoveTotal] = {}
+        """What defragmentation has moved since the ConfigMap was made, by virtual cluster."""
         self.problem = ""
         self.told: set[tuple[str, str]] = set()
         """(window, pod) of who was told to leave, by name and uid."""
@@ -31,6 +34,7 @@ class DoorWindows:
 
     def change(self, found: Mapping[str, Any] | None) -> None:
         """The ConfigMap is like this now, None: it is not there. A damaged one changes nothing."""
+        self.moves = totals_of(found)
         try:
             self.known, self._known_reservations, self.problem = windows_of(found), reservations_of(found), ""
             self.found, self.reservations = self.known, self._known_reservations

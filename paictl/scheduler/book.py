@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.frozen import frozen
-from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
+from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Slot, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import (
@@ -30,6 +30,7 @@ from paictl.scheduler.events import (
     RunningPod,
 )
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.repair import moved_slots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -93,6 +94,8 @@ class Allocation:
     outcomes: tuple[Outcome, ...]
     repairs: bool = False
     """Whether the pod has another place than the member that it replaces."""
+    moved: int = 0
+    """How many places of its gang moved with this binding: its own, and those of members lost with it."""
 
 
 @frozen
@@ -114,6 +117,8 @@ class Book:
         """The last report about each node, those that the configuration does not have as well."""
         self.bad_devices: set[tuple[str, int]] = set()
         """Node and index of the devices that were last reported bad."""
+        self._last: dict[str, dict[Slot, object]] = {}
+        """By gang that may be repaired, the place that each slot's last pod had, where that pod is gone."""
 
     # --- nodes
 
@@ -198,7 +203,12 @@ class Book:
         return Planned(decision, info)
 
     def _was_moved(self, decision: Bind, info: BindInfo) -> bool:
-        """Whether the pod's place is one to which its gang was moved: its oldest annotation has another there."""
+        """Whether the pod's place is one to which its gang was moved since the last pod there.
+
+        After a restart of this process nobody knows that one: then, whether the gang's oldest annotation has another.
+        """
+        if (last := self._last.get(decision.request.group, {}).get(decision.slot)) is not None:
+            return last != info.place_at(decision.slot)
         if not decision.request.repair or not (known := self._annotations(decision.request.group)):
             return False
         oldest = min(known, key=lambda one: one.repairs)
@@ -225,10 +235,12 @@ class Book:
             raise RequestError(pod.request.name if pod else uid, "uid", "no decision to bind")
         decision, info = pod.planned.decision, pod.planned.info
         repairs = decision.repairs or self._was_moved(decision, info)
+        by_name = self.engine.state.groups.by_name
+        before = by_name.get(pod.request.group)  # it may have ended since the decision, which then no longer holds
+        moved = len(moved_slots(before, decision)) if decision.repairs and before is not None else 0
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
-        group = self.engine.state.groups.by_name[pod.request.group]
-        return Allocation(pod.request, info, group, tuple(outcomes), repairs)
+        return Allocation(pod.request, info, by_name[pod.request.group], tuple(outcomes), repairs, moved)
 
     # --- what became of it
 
@@ -265,13 +277,27 @@ class Book:
             return []
         if pod.bound:
             raise RequestError(pod.request.name, "uid", f"the pod is already bound to node {pod.info.node}")
+        outcomes = self._leave(uid, now)
         self.pods[uid] = BookedPod(pod.request)
-        return self.engine.observe(PodGone(uid), now)
+        return outcomes
 
     def gone(self, uid: str, now: float | None = None) -> list[Outcome]:
         """A pod was deleted or ended, whether it ran, was assumed to, or waited."""
+        outcomes = self._leave(uid, now)
         self.pods.pop(uid, None)
-        return self.engine.observe(PodGone(uid), now)
+        return outcomes
+
+    def _leave(self, uid: str, now: float | None) -> list[Outcome]:
+        """A pod holds its place no longer; who takes that next has not moved."""
+        pod, held = self.pods.get(uid), self.engine.state.groups.slots.get(uid)
+        outcomes = self.engine.observe(PodGone(uid), now)
+        if held is not None and pod is not None and pod.info is not None and pod.request.repair:
+            group, slot, _ = held
+            if group in self.engine.state.groups.by_name:
+                self._last.setdefault(group, {})[slot] = pod.info.place_at(slot)
+            else:
+                self._last.pop(group, None)
+        return outcomes
 
     # --- restart
 
@@ -290,7 +316,7 @@ class Book:
             for uid, pod in self.pods.items()
             if pod.info is not None and (kept is None or uid in kept)
         ]
-        self.engine, self.pods = engine, {}
+        self.engine, self.pods, self._last = engine, {}, {}
         if pods_first:
             return [*self.recover(running), *self._recover_nodes()]
         return [*self._recover_nodes(), *self.recover(running)]

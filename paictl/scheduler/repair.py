@@ -89,6 +89,12 @@ def member_request(state: State, group: Group, request: PodRequest, slot: Slot) 
     )
 
 
+def joint_request(state: State, group: Group, request: PodRequest, slots: tuple[Slot, ...]) -> PodRequest:
+    """The same for members that move together, the one that asks first."""
+    sizes = Counter(group.members[slot.member][0] for slot in slots)
+    return replace(member_request(state, group, request, slots[0]), members=tuple(sorted(sizes.items())))
+
+
 def _anchor(group: Group, slot: Slot) -> PhysicalCell | None:
     """The leaf to stay close to: one of the place that is lost, else one of another member."""
     here = (leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF)
@@ -117,30 +123,29 @@ def plan(
     alone = _plan_for(state, version, group, (slot,), request, offered, phase, cancel)
     if not isinstance(alone, Wait) or group.virtual is None:
         return alone
-    others = _reservations(state, group)
-    for slots, given_up in _together(state, group, slot, others, offered):
+    for slots, given_up in joint_moves(state, group, slot, offered):
         gathered = _plan_for(state, version, group, slots, request, offered, phase, given_up or cancel)
         if not isinstance(gathered, Wait):
             return gathered
     return alone
 
 
-def _together(
-    state: State, group: Group, slot: Slot, others: tuple[str, ...], offered: Collection[str] | None
+def joint_moves(
+    state: State, group: Group, slot: Slot, offered: Collection[str] | None
 ) -> Iterator[tuple[tuple[Slot, ...], tuple[str, ...]]]:
     """Slots of lost members that move together, one of a pod like that of `slot` first, and the preemptions given up.
 
-    First those of one preassigned cell, then all. `others` are the preemptions for members of the gang.
+    First those of one preassigned cell, then all. The group has a guarantee.
     """
     lost = _lost(state, group, offered)
     same = [one for one in lost if one.member == slot.member]
-    first = next((one for one in same if _root(state, group, one) != NO_VIRTUAL), slot)
-    root = _root(state, group, first)
-    near = [one for one in lost if root != NO_VIRTUAL and _root(state, group, one) == root]
+    first = next((one for one in same if root_of(state, group, one) != NO_VIRTUAL), slot)
+    root = root_of(state, group, first)
+    near = [one for one in lost if root != NO_VIRTUAL and root_of(state, group, one) == root]
     if len(near) > 1 or (near and first != slot):
         yield _first(near, first), ()
     if len(lost) > max(1, len(near)):
-        yield _first(lost, first), others
+        yield _first(lost, first), _reservations(state, group)
 
 
 def _lost(state: State, group: Group, offered: Collection[str] | None) -> list[Slot]:
@@ -153,7 +158,7 @@ def _first(slots: Iterable[Slot], first: Slot) -> tuple[Slot, ...]:
     return (first, *(slot for slot in slots if slot != first))
 
 
-def _root(state: State, group: Group, slot: Slot) -> VirtualCell:
+def root_of(state: State, group: Group, slot: Slot) -> VirtualCell:
     """The preassigned cell of a slot's place; `NO_VIRTUAL` if it has none."""
     assert group.virtual is not None  # noqa: S101 - its caller has asked
     here = (twin for twin in group.virtual[slot.member][slot.pod] if twin != NO_VIRTUAL)
@@ -181,8 +186,7 @@ def _plan_for(
     slot = slots[0]
     anchor = _anchor(group, slot)
     assert anchor is not None  # noqa: S101 - its caller has asked
-    sizes = Counter(group.members[one.member][0] for one in slots)
-    part = replace(member_request(state, group, request, slot), members=tuple(sorted(sizes.items())))
+    part = joint_request(state, group, request, slots)
     if part.group in state.groups.by_name and part.group not in cancel:
         cancel = (*cancel, part.group)  # it was begun for this member, and others have waited for it since
     mark = state.journal.begin()
@@ -227,12 +231,16 @@ def _bind(
     return Bind(request, version, slot, whole, found.lazy, cancel, repairs=True)
 
 
+def moved_slots(group: Group, decision: Bind) -> list[Slot]:
+    """The slots of a group that has another place for them than a decision."""
+    after = decision.placement.physical
+    return [slot for slot, leaves, _ in group.placements() if leaves != after[slot.member][slot.pod]]
+
+
 def carry_out(state: State, group: Group, decision: Bind, now: float | None) -> Group | None:
     """Carry out a repair as it was planned; None if it no longer holds."""
     placement = decision.placement
-    slots = [
-        slot for slot, leaves, _ in group.placements() if leaves != placement.physical[slot.member][slot.pod]
-    ]  # fmt: skip
+    slots = moved_slots(group, decision)
     if any(group.pods[slot.member][slot.pod] for slot in slots):
         return None
     for slot in slots:

@@ -16,7 +16,7 @@ from paictl.cluster.interface import Event, JobRequest, JobState, JobView
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.cluster.scheduling import JobExplanation, LatestStart
 from paictl.i18n import Text, counted, text
-from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder
+from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder, JointMove
 from paictl.server.calls import ApiError, Call
 from paictl.workload.job import DEFAULT_VC
 from paictl.workload.lentorder import LineAhead
@@ -87,7 +87,11 @@ class Tenants:
             outcome=self._outcome(explanation.outcome),
             views=tuple(replace(view, holders=self._holders(view.holders)) for view in explanation.views),
             changes=tuple(self._change(change) for change in explanation.changes),
+            together=self._together(explanation.together),
         )
+
+    def _together(self, move: JointMove | None) -> JointMove | None:
+        return None if move is None else replace(move, explanation=self._explained(move.explanation))
 
     def _change(self, change: Change) -> Change:
         outcome = self._outcome(change.outcome) or change.outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from paictl.cluster.picture import Picture
 from paictl.cluster.pods.times import promised_at
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import JobRequest, PromisedStart
+from paictl.errors import PaictlError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.units import Millis, instant, millis_between
 from paictl.workload.windows import Windows
@@ -159,6 +161,8 @@ class SchedulingReader:
         from paictl.cluster.kubernetes.defrag import evict
 
         evict(self._client, gang, self._all("/api/v1/pods", _GOING_ON))
+        with suppress(PaictlError):  # its pods are on their way out: a total that is not written must not stop the move
+            self._windows.count_move(gang)
 
     def _gang_scene(self) -> DefragScene:
         from paictl.cluster.kubernetes.defrag import scene_of

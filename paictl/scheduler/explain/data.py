@@ -208,6 +208,27 @@ class Explanation:
     """Pinned cells of the VC, if a guaranteed request names none: only jobs that name them get them."""
     smaller: Change | None = None
     """The largest smaller group that would not wait, if there is one."""
+    together: JointMove | None = None
+    """Of a lost member: what those that are lost with it wait for, if it could move with them (`scheduler.repair`)."""
+
+
+@frozen
+class LostCell:
+    """Lost members of a gang whose places are in one cell of its virtual cluster's promise."""
+
+    cell_type: str
+    """Empty for members whose places were given up when others moved."""
+    nodes: tuple[str, ...]
+    members: tuple[tuple[int, int], ...]
+    """(leaf cells of a pod, number of such pods)"""
+
+
+@frozen
+class JointMove:
+    """Lost members of a gang that would move together, and why they wait, as if they were a gang of their own."""
+
+    cells: tuple[LostCell, ...]
+    explanation: Explanation
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:
@@ -227,12 +248,14 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
         "changes": [_change(change) for change in explanation.changes],
         "pins": list(explanation.pins),
         "smaller": None if explanation.smaller is None else _change(explanation.smaller),
+        **({} if explanation.together is None else {"together": _joint(explanation.together)}),
         "request": {
             "leafCellNumber": request.leaf_number,
             "leafCellType": request.leaf_type,
             "pinnedCellId": request.pinned_id,
             "lazyPreemptionEnable": request.lazy_preemption,
             "ignoreK8sSuggestedNodes": request.ignore_suggested,
+            **({"memberRepairEnable": True} if request.repair else {}),
         },
     }
 
@@ -252,6 +275,7 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
         pinned_id=asked["pinnedCellId"],
         lazy_preemption=asked["lazyPreemptionEnable"],
         ignore_suggested=asked["ignoreK8sSuggestedNodes"],
+        repair=asked.get("memberRepairEnable", False),
     )
     return Explanation(
         request,
@@ -262,7 +286,20 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
         tuple(map(_change_from, data["changes"])),
         tuple(data["pins"]),
         None if data.get("smaller") is None else _change_from(data["smaller"]),
+        None if data.get("together") is None else _joint_from(data["together"]),
     )
+
+
+def _joint(move: JointMove) -> dict[str, Any]:
+    return {"cells": _plain(move.cells), "explanation": to_data(move.explanation)}
+
+
+def _joint_from(data: Mapping[str, Any]) -> JointMove:
+    cells = (
+        LostCell(one["cell_type"], tuple(one["nodes"]), tuple((leaves, pods) for leaves, pods in one["members"]))
+        for one in data["cells"]
+    )
+    return JointMove(tuple(cells), from_data(data["explanation"]))
 
 
 def _outcome(data: Mapping[str, Any]) -> ChangeOutcome:

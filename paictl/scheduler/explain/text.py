@@ -17,7 +17,16 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.wire import isolation_text
 
 if TYPE_CHECKING:
-    from paictl.scheduler.explain.data import Change, ChangeOutcome, Explanation, Holder, PodFit, PromiseUse, ViewReport
+    from paictl.scheduler.explain.data import (
+        Change,
+        ChangeOutcome,
+        Explanation,
+        Holder,
+        LostCell,
+        PodFit,
+        PromiseUse,
+        ViewReport,
+    )
 
 SHOWN: Final = 3
 """So many groups, nodes or pods are named before the rest is only counted."""
@@ -143,6 +152,18 @@ def _room(pod: PodFit) -> Text:
     return text("of {pods} with {devices} {fit} would fit ({nodes} with room)", pods=_pods(pod.pods),
                 devices=_devices(pod.leaf_number), fit=min(pod.room, pod.pods) or text("none"),
                 nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
+
+
+def lost_text(cells: Sequence[LostCell]) -> Text:
+    """Which lost pods of a gang would move together, and where their places were."""
+    rows = [
+        text("{pods} in a cell of {type} ({nodes})", pods=members_text(cell.members), type=cell.cell_type,
+             nodes=_listed(cell.nodes, "more node", "more nodes"))
+        if cell.cell_type else text("{pods} without a place", pods=members_text(cell.members))
+        for cell in cells
+    ]  # fmt: skip
+    return text("It could move together with other lost pods of its gang: {cells}.",
+                cells=_listed(rows, "more cell", "more cells"))  # fmt: skip
 
 
 def way_text(change: Change, names: Names) -> Text:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler import repair, transitions
-from paictl.scheduler.decision import Bind, Wait
+from paictl.scheduler.decision import NO_LEAF, Bind, Wait
 from paictl.scheduler.explain.changes import changes, smaller
-from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
+from paictl.scheduler.explain.data import ChangeKind, Explanation, JointMove, LostCell, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.groups import GroupState
@@ -18,7 +20,10 @@ from paictl.scheduler.placement.suggested import Suggested
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from paictl.cells.ids import VirtualCell
+    from paictl.scheduler.decision import Slot
     from paictl.scheduler.engine import Engine
+    from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -69,13 +74,66 @@ def _of_member(
     slot = repair.open_slot(engine.state, group, request, suggested)
     assert slot is not None  # noqa: S101 - it waits, so its gang has a free slot
     part = repair.member_request(engine.state, group, request, slot)
-    with Scratch(engine, request, suggested).imagine():
-        if group.state is GroupState.ALLOCATED:
-            transitions.vacate(engine.state, group, slot)
+    slots = (slot,) if group.state is GroupState.ALLOCATED else ()
+    alone = _of_slots(engine, group, part, slots, (), suggested, siblings)
+    if group.state is not GroupState.ALLOCATED or group.virtual is None:
+        return alone
+    return replace(alone, together=_of_joint(engine, group, request, slot, suggested, siblings))
+
+
+def _of_slots(
+    engine: Engine, group: Group, part: PodRequest, slots: tuple[Slot, ...], given_up: tuple[str, ...],
+    suggested: Collection[str] | None, siblings: Collection[str],
+) -> Explanation:  # fmt: skip
+    """Why some members of a gang have no other places: those of a gang of their own, were their old ones given up."""
+    state = engine.state
+    with Scratch(engine, part, suggested).imagine():
+        for name in given_up:
+            transitions.cancel_preemption(state, state.groups.by_name[name])
+        for slot in slots:
+            transitions.vacate(state, state.groups.by_name[group.name], slot)
+        if slots:
+            state.doomed.settle()
             engine.version += 1
         explanation = explain(engine, part, suggested, siblings={*siblings, group.name})
     possible = tuple(change for change in explanation.changes if change.kind not in _OF_THE_GANG)
     return replace(explanation, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
+
+
+def _of_joint(
+    engine: Engine, group: Group, request: PodRequest, slot: Slot, suggested: Collection[str] | None,
+    siblings: Collection[str],
+) -> JointMove | None:  # fmt: skip
+    """What lost members wait for that could move together: of the smallest move that one change would allow."""
+    state = engine.state
+    counted = not request.ignore_suggested or not group.ignore_suggested
+    first: JointMove | None = None
+    for slots, given_up in repair.joint_moves(state, group, slot, suggested if counted else None):
+        part = repair.joint_request(state, group, request, slots)
+        begun = (part.group,) if part.group in state.groups.by_name and part.group not in given_up else ()
+        found = _of_slots(engine, group, part, slots, given_up + begun, suggested, siblings)
+        if found.decision is PodVerdict.WAIT:
+            move = JointMove(_lost_cells(state, group, slots), found)
+            if found.changes:
+                return move
+            first = first or move
+    return first
+
+
+def _lost_cells(state: State, group: Group, slots: tuple[Slot, ...]) -> tuple[LostCell, ...]:
+    """Where the old places of slots are, by preassigned cell."""
+    tree, virtual = state.physical, state.virtual
+    cells: dict[VirtualCell, list[Slot]] = {}
+    for slot in slots:
+        cells.setdefault(repair.root_of(state, group, slot), []).append(slot)
+    rows = []
+    for root, members in sorted(cells.items()):
+        leaves = [leaf for slot in members for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
+        sizes = Counter(group.members[slot.member][0] for slot in members)
+        cell_type = tree.chains[virtual.chain[root]].types[virtual.level[root]] if root != NO_VIRTUAL else ""
+        rows.append(LostCell(cell_type, tuple(sorted({tree.node_name(leaf) for leaf in leaves})),
+                             tuple(sorted(sizes.items()))))  # fmt: skip
+    return tuple(rows)
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

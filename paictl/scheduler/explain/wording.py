@@ -10,6 +10,7 @@ from paictl.scheduler.explain.data import PodVerdict
 from paictl.scheduler.explain.text import (
     FULL,
     Names,
+    lost_text,
     members_text,
     outcome_text,
     smaller_text,
@@ -20,7 +21,9 @@ from paictl.scheduler.explain.text import (
 )
 
 if TYPE_CHECKING:
-    from paictl.scheduler.explain.data import Explanation
+    from collections.abc import Iterator
+
+    from paictl.scheduler.explain.data import Explanation, JointMove
 
 DETAILED: Final = 2
 """So many views are shown in detail; of the others one line each."""
@@ -48,6 +51,8 @@ class ExplanationText:
     changes: tuple[Text, ...] = ()
     """In the order of `Explanation.changes`."""
     smaller: Text | None = None
+    together: tuple[Text, ...] = ()
+    """Of a lost pod: what it and others of its gang that are lost wait for together, and what would let them move."""
 
 
 def render(explanation: Explanation, names: Names = FULL, *, full: bool = False) -> list[str]:
@@ -67,6 +72,7 @@ def render(explanation: Explanation, names: Names = FULL, *, full: bool = False)
     if words.ways is not None:
         lines.append(words.ways)
     lines += [joined("", ["- ", line]) for line in words.changes]
+    lines += words.together
     if full and words.smaller is not None:
         lines.append(words.smaller)
     return lines
@@ -108,4 +114,19 @@ def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
         ways,
         tuple(way_text(change, names) for change in explanation.changes),
         None if explanation.smaller is None else smaller_text(explanation.smaller, names),
+        () if explanation.together is None else tuple(_together(explanation.together, names)),
     )  # fmt: skip
+
+
+def _together(move: JointMove, names: Names) -> Iterator[Text]:
+    """Why lost pods of a gang cannot move together either, and what would let them."""
+    yield lost_text(move.cells)
+    words = wording(move.explanation, names)
+    for view in words.views[:DETAILED]:
+        yield view.tried
+        yield from (joined("", ["   ", line]) for line in view.found)
+    yield (
+        text("Any one of these would let them move together now, least disturbing first:") if words.changes
+        else text("No single change of nodes, quota or running groups was found that would let them move together.")
+    )  # fmt: skip
+    yield from (joined("", ["- ", line]) for line in words.changes)

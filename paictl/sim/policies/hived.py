@@ -8,8 +8,6 @@ from heapq import heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import yaml
-
 from paictl.sim.actions import Action, Migrate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
@@ -23,13 +21,11 @@ from paictl.sim.policies.member_repairs import MemberRepairs
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
 from paictl.sim.policies.simulated_defragmentation import SimulatedDefragmentation
 from paictl.sim.policies.simulated_reservations import SimulatedReservations
-from paictl.sim.policies.simulated_sharing import SimulatedSharing
+from paictl.sim.policies.simulated_sharing import SimulatedSharing, sharing_of
 from paictl.sim.view import JobView
 from paictl.units import Millis
-from paictl.workload.budgets import SECTION
 from paictl.workload.lentorder import DecayedUse, Rank, Turns, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
-from paictl.workload.sharing import Sharing, read_sharing
 from paictl.workload.usage import UsageKind, UsageSpan
 
 if TYPE_CHECKING:
@@ -87,7 +83,8 @@ class Hived(Policy):
         self._since: dict[int, Millis] = {}
         """Since when jobs have the devices that they have, where a repair has changed these."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
-        self._sharing = SimulatedSharing(self.cells, self._read_sharing(), parameters.epoch, self._running)
+        sharing = sharing_of(self.cluster.spec, parameters.sharing)
+        self._sharing = SimulatedSharing(self.cells, sharing, parameters.epoch, self._running)
         self.cells.repairs = parameters.repair == "member"
         self._repairs = MemberRepairs()
         self._month_end: Millis | None = None
@@ -101,10 +98,8 @@ class Hived(Policy):
             self.cells.engine.sparing = self._sparing
         self._moves: SimulatedDefragmentation | None = None
         if parameters.defragment:
-            self._moves = SimulatedDefragmentation(
-                self.cells, Millis(parameters.defragment), Millis(parameters.migrate), self._lost_by,
-                self._sharing.strained, self.cells.closed,
-            )  # fmt: skip
+            every, lost, strained = Millis(parameters.defragment), self._lost_by, self._sharing.strained
+            self._moves = SimulatedDefragmentation(self.cells, every, self.costs, lost, strained, self.cells.closed)
 
     def _look_ahead(self, parameters: HivedParameters, windows: Windows) -> None:
         """What needs to know how long jobs run: promised starts, maintenance windows, reservations."""
@@ -129,13 +124,6 @@ class Hived(Policy):
                 self.cells, parameters.factor, self._runs, parameters.backfill, self._windows,
                 self._reserved.kept if self._reserved else None,
             )  # fmt: skip
-
-    def _read_sharing(self) -> Sharing:
-        """What the configuration says of sharing, if it counts."""
-        spec = self.cluster.spec
-        if self.p.sharing == "ignore" or spec.sharing is None:
-            return Sharing()
-        return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
 
     def _end_of(self, group: str) -> Millis | None:
         """When the job of a group ends at the latest; None for what is only imagined."""
@@ -194,6 +182,11 @@ class Hived(Policy):
         self._turns.pop(job.number, None)
         self._sharing.left(job)
 
+    def _left_early(self, job: JobView) -> None:
+        """A job loses its devices, perhaps before it has started again after a move."""
+        if self._moves is not None:
+            self._moves.left(job, self._had_since(job), self.now)
+
     def _lost(self, job: JobView, after: JobView, kept: Devices) -> None:
         """The next attempt of a job has what is left of its devices, and waits for the others."""
         del self._runs[job.number]
@@ -231,6 +224,7 @@ class Hived(Policy):
     def _count(self, job: JobView, devices: Devices) -> None:
         """A job has had these devices until now, and has others from now on."""
         self._ran(job, len(devices))
+        self._left_early(job)
         self._since[job.number] = self.now
 
     def _ran(self, job: JobView, number: int) -> None:
@@ -264,6 +258,7 @@ class Hived(Policy):
             self._lent[self._owner(job)] -= number
         if job.number in self._began:
             self._ran(job, number)
+            self._left_early(job)
         self._began.pop(job.number, None)
         self._since.pop(job.number, None)
         if self._starts is not None:
@@ -339,21 +334,26 @@ class Hived(Policy):
 
     def _move(self, job: JobView, away: frozenset[str], moves: SimulatedDefragmentation) -> None:
         """A gang starts again on other nodes."""
-        lost, devices = self._lost_by(job), self.held(job)
+        devices = self.held(job)
         self._ran(job, len(devices))
+        lost = moves.moved(job, self._had_since(job), self._checkpoints(job.number), self.now)
         self._began[job.number] = self.now
         self._since.pop(job.number, None)
         if self._starts is not None:
             self._starts.moved(job, self.now)
-        moves.moved(job, lost)
         now_on = self.cells.move(job, devices, away)
         self.hold(job, now_on)
         self.act(Migrate(job, now_on, lost))
 
     def _lost_by(self, job: JobView) -> Millis:
         """The work that a job loses if it has to start again now."""
-        since = self._since.get(job.number, self._began[job.number])
-        return lost_time(since, self.now, self._checkpoints(job.number))
+        since = self._had_since(job)
+        works = since if self._moves is None else self._moves.works_from(job, since)
+        return lost_time(works, self.now, self._checkpoints(job.number))
+
+    def _had_since(self, job: JobView) -> Millis:
+        """Since when a job that runs has the devices that it has."""
+        return self._since.get(job.number, self._began[job.number])
 
     def wake(self) -> Millis | None:
         """When something may let jobs start that wait, besides ends, or moves for them are planned."""
@@ -584,8 +584,7 @@ class Hived(Policy):
     def _span(self, job: JobView, devices: int) -> UsageSpan:
         """What a job has used since it started."""
         kind = UsageKind.GUARANTEED if self.cells.guaranteed(job) else UsageKind.OPPORTUNISTIC
-        began = self._since.get(job.number, self._began[job.number])
-        return UsageSpan(kind, job.vc, job.user, "", "", devices, began, self.now)
+        return UsageSpan(kind, job.vc, job.user, "", "", devices, self._had_since(job), self.now)
 
     def counted(self) -> Mapping[str, float]:
         """Devices taken from jobs by preemption, and the device hours of work that this lost."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from paictl.scheduler.defrag import NoRoom, RoomPlan, RunningGang, find_room, room_of, weight_of
+from paictl.scheduler.defrag import NoRoom, RoomPlan, RoomRequest, RunningGang, find_room, room_of, weight_of
 from paictl.units import Millis
+from paictl.workload.preemption import lost_time
 
 if TYPE_CHECKING:
     from paictl.sim.placement.cells import Cells
+    from paictl.sim.rates import Costs
     from paictl.sim.view import JobView
 
 TRIALS: Final = 300
@@ -20,25 +22,33 @@ class SimulatedDefragmentation:
     """When moves are planned, which of them are worth their price, and what they came to."""
 
     def __init__(
-        self, cells: Cells, every: Millis, restart: Millis, lost: Callable[[JobView], Millis],
+        self, cells: Cells, every: Millis, costs: Costs, lost: Callable[[JobView], Millis],
         strained: Callable[[JobView, Millis], tuple[bool, bool]], closed: Callable[[JobView], frozenset[str]],
     ) -> None:  # fmt: skip
-        """Plans are made at the multiples of `every`; a restart takes `restart`.
+        """Plans are made at the multiples of `every`; `costs` say how long a start takes, and one after a move.
 
         Of a job, `lost` is the work that a restart loses now, `strained` whether a budget would keep it from starting
         again, and whether one has come to its warning, and `closed` are the nodes that it may not get now.
         """
         self._cells = cells
         self._every = every
-        self._restart = restart
+        self._costs = costs
+        self._restart = Millis(costs.migrate)
         self._lost = lost
         self._strained = strained
         self._closed = closed
         self._next: Millis | None = None
         self._vain: set[int] = set()
         """Gangs that did not start when there was room: none is made for them a second time."""
+        self._hopeless: dict[RoomRequest, object] = {}
+        """By room for which no moves were found: the state, and who may move where.
+
+        Weights change all the time. They only say in which order a search tries what there is.
+        """
         self._moved = self._rooms = self._undone = self._idle = 0
         """Moves, gangs that started after some, and device-milliseconds of lost work and of restarts."""
+        self._again: dict[int, tuple[Millis, Millis]] = {}
+        """Of gangs that were moved: when, and from when on they work again."""
 
     def next(self, now: Millis, *, waits: bool) -> Millis | None:
         """When to plan moves next; None while no job waits."""
@@ -61,11 +71,19 @@ class SimulatedDefragmentation:
         if room is None:
             return None
         waited = 0 if job.running else now - job.since  # one that was preempted just now still runs to its view
+        worth = job.gpus * waited // 1000
         gangs = [self._gang(one, began[one.number], now) for one in running.values()]
-        plan = find_room(self._cells.engine, room, gangs, self._closed(job), most_trials=TRIALS)
-        if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
+        if worth < min((gang.weight for gang in gangs if not gang.fixed), default=0):
+            return None  # whatever the moves are
+        closed = self._closed(job)
+        scene = self._cells.engine.version, room, closed, tuple((gang.key, gang.fixed, gang.closed) for gang in gangs)
+        if self._hopeless.get(room) == scene:
             return None
-        return plan if plan.weight * 1000 <= job.gpus * waited else None
+        plan = find_room(self._cells.engine, room, gangs, closed, most_trials=TRIALS)
+        if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
+            self._hopeless[room] = scene
+            return None
+        return plan if plan.weight <= worth else None
 
     def _gang(self, job: JobView, began: Millis, now: Millis) -> RunningGang:
         request = self._cells.request(job)
@@ -78,11 +96,33 @@ class SimulatedDefragmentation:
         )  # fmt: skip
         return RunningGang(str(job.number), (request,), weight, fixed, self._closed(job))
 
-    def moved(self, job: JobView, lost: Millis) -> None:
-        """A gang starts again elsewhere and loses that work."""
+    def works_from(self, job: JobView, since: Millis) -> Millis:
+        """From when on a job works on devices that it has since an instant: before, it has nothing to lose."""
+        moved, works = self._again.get(job.number, (Millis(-1), since))
+        if moved == since:
+            return works
+        again = job.first_start is not None and job.first_start < since
+        return Millis(since + self._costs.to_start(job.gpus, again=again))
+
+    def moved(self, job: JobView, since: Millis, checkpoints: Millis | None, now: Millis) -> Millis:
+        """A gang starts again elsewhere: the work that it loses; it has had its devices `since` an instant.
+
+        If it was still starting, the time that it had left for that is no longer lost to the move before.
+        """
+        lost = lost_time(self.works_from(job, since), now, checkpoints)
+        before = max(now, self.works_from(job, since))
+        works = Millis(max(before, now + self._restart))
+        self._again[job.number] = now, works
         self._moved += 1
         self._undone += job.gpus * lost
-        self._idle += job.gpus * self._restart
+        self._idle += job.gpus * (works - before)
+        return lost
+
+    def left(self, job: JobView, since: Millis, now: Millis) -> None:
+        """A job has no devices any more, or others: if it was still starting after a move, it lost less to that."""
+        moved, works = self._again.pop(job.number, (Millis(-1), now))
+        if moved == since:
+            self._idle -= job.gpus * max(0, works - now)
 
     def made(self, job: JobView, *, started: bool) -> None:
         """There was room for a job, and it has started or not."""

@@ -8,16 +8,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import yaml
+
 from paictl.i18n import text
 from paictl.sim.policies.parameters import ParameterError
 from paictl.units import Millis
-from paictl.workload.budgets import BudgetLevel, MonthUse, next_month
+from paictl.workload.budgets import SECTION, BudgetLevel, MonthUse, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises
 from paictl.workload.devicelimits import HeldDevices
 from paictl.workload.lending import LendUse, lend_use, promises_by_vc
-from paictl.workload.sharing import Sharing, SharingUse
+from paictl.workload.sharing import Sharing, SharingUse, read_sharing
 
 if TYPE_CHECKING:
+    from paictl.sim.cluster import ClusterShape
     from paictl.sim.placement.cells import Cells
     from paictl.sim.view import JobView
     from paictl.workload.usage import UsageSpan
@@ -26,6 +29,13 @@ _LAST: Final = round(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
 """The calendar ends in the year after it, and whoever waits for a budget needs to know when the month ends."""
 _ANY: Final = datetime.fromtimestamp(0, UTC)
 """For rules that do not depend on the month."""
+
+
+def sharing_of(spec: ClusterShape, counted: str) -> Sharing:
+    """What the configuration of a cluster says of sharing, unless it is to be ignored."""
+    if counted == "ignore" or spec.sharing is None:
+        return Sharing()
+    return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
 
 
 class SimulatedSharing:

@@ -48,19 +48,14 @@ class FakeKube(KubeClient):
         if any(f"/{kind}" in path for kind in self.lacks):
             raise _error(404, "the server could not find the requested resource")
         if method == "POST":
-            if path.startswith("/api/v1/namespaces/") and path.rpartition("/")[0] not in self.objects:
-                raise _error(404, "the namespace is not there")
-            path = f"{path}/{body['metadata']['name']}"
-            if path in self.objects:
-                raise _error(409, "already exists")
-            body["metadata"]["creationTimestamp"] = _stamp()
-            return self._kept(path, body)
+            return self._posted(path, body)
         if method == "GET" and path.rpartition("/")[2] in (
             "configmaps",
             "secrets",
             "nodes",
             "pods",
             "daemonsets",
+            "poddisruptionbudgets",
             "usagebooks",
         ):
             return {"items": self._listed(path, query)}
@@ -75,6 +70,22 @@ class FakeKube(KubeClient):
         if method == "PATCH":
             self._merge(self.objects[path], body)
         return self.objects[path]
+
+    def _posted(self, path: str, body: Any) -> Json:
+        if path.endswith("/eviction"):
+            return self._evicted(path.removesuffix("/eviction"), body)
+        if path.startswith("/api/v1/namespaces/") and path.rpartition("/")[0] not in self.objects:
+            raise _error(404, "the namespace is not there")
+        path = f"{path}/{body['metadata']['name']}"
+        if path in self.objects:
+            raise _error(409, "already exists")
+        body["metadata"]["creationTimestamp"] = _stamp()
+        return self._kept(path, body)
+
+    def _evicted(self, path: str, body: Any) -> Json:
+        if path not in self.objects:
+            raise _error(404, "the pod is not there")
+        return self.objects[path] if body["deleteOptions"].get("dryRun") else self.objects.pop(path)
 
     def _merge(self, known: Json, body: Json) -> None:
         known.setdefault("spec", {}).update(body.get("spec", {}))

@@ -40,18 +40,30 @@ def lost_member(harness: Harness) -> None:
     harness.now += AFTER
 
 
+def asked_again(harness: Harness) -> None:
+    for made in gang("full", 1, 4), gang("rest", 2, 4):
+        for one in made:
+            harness.run(one)
+    harness.ask(gang("late", 1, 4)[0])
+    harness.delete("full-0")
+    harness.now += 10
+
+
 DUE: dict[str, Callable[[Harness], None]] = {
     "preemption": preemption, "unfinished gang": unfinished_gang, "window": window, "lost member": lost_member,
+    "asked again": asked_again,
 }  # fmt: skip
 
 
 def deeds(harness: Harness) -> list[str]:
-    return [call for call in harness.server.calls if call.startswith(("POST eviction", "DELETE"))]
+    """What was written; pods are bound before."""
+    calls = harness.server.calls
+    return [call for call in calls if not call.startswith(("GET", "ASK")) and call.split()[1] != "binding"]
 
 
 @pytest.mark.parametrize("due", DUE)
 @pytest.mark.parametrize(("remaining", "ending"), [(MARGIN, False), (0.0, False), (-math.inf, False), (60.0, True)])
-def test_no_pod_goes_while_this_process_does_not_lead(
+def test_nothing_is_written_while_this_process_does_not_lead(
     harness: Harness, due: str, remaining: float, ending: bool
 ) -> None:
     DUE[due](harness)
@@ -71,7 +83,6 @@ def test_the_same_goes_while_it_leads(harness: Harness, due: str) -> None:
 
 @pytest.mark.parametrize("due", DUE)
 def test_the_loop_does_not_even_look_while_it_does_not_lead(harness: Harness, due: str) -> None:
-    """Not everything in a round asks again whether it leads: to have a pod asked about again, for one, does not."""
     DUE[due](harness)
     before, rounds = list(harness.server.calls), [0.0, MARGIN, -math.inf]
 
@@ -85,3 +96,17 @@ def test_the_loop_does_not_even_look_while_it_does_not_lead(harness: Harness, du
     harness.reconciler._run()
     assert rounds == []
     assert harness.server.calls == before
+
+
+def test_the_rest_of_a_gang_is_left_to_who_leads_by_then(harness: Harness) -> None:
+    """A gang may have hundreds of pods, and each takes a request."""
+    places = [harness.run(made) for made in gang("g", 3, 4)]
+    plan(harness, *places, after=0)
+    harness.reconciler.remaining = lambda: 0.0 if harness.evictions() else 60.0
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 1
+    harness.reconciler.remaining = lambda: math.inf
+    harness.delete(harness.evictions()[0].split()[-1])
+    harness.now += 40
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 3

@@ -67,6 +67,7 @@ def test_the_member_on_a_lost_node_is_given_up_and_its_gang_gets_another(harness
     text = DoorMetrics(lambda: harness.core).text().decode()
     assert "paictl_extender_members_lost_total 1.0" in text
     assert "paictl_extender_members_repaired_total 1.0" in text
+    assert "paictl_extender_joint_repairs_total 0.0" in text
 
 
 def test_a_gang_that_did_not_ask_for_it_is_left_alone(harness: Harness) -> None:
@@ -170,6 +171,9 @@ def test_members_on_a_lost_node_that_have_no_room_alone_move_together() -> None:
         new["metadata"] |= {"name": f"g-{number}", "uid": f"uid-g-{number}"}
         assert harness.run(new) == free
         assert harness.reasons_of(f"g-{number}") == ["Repaired"]
+    text = DoorMetrics(lambda: harness.core).text().decode()
+    assert "paictl_extender_members_repaired_total 4.0" in text
+    assert "paictl_extender_joint_repairs_total 1.0" in text, "they moved once, all together"
     for name, node in places.items():
         if name not in lost:
             assert harness.server.pods[f"default/{name}"]["spec"]["nodeName"] == node

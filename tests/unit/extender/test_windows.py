@@ -8,6 +8,8 @@ import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
 from paictl.cluster.maintenance import KEY, windows_text
+from paictl.cluster.movetotals import KEY as MOVES
+from paictl.cluster.movetotals import MoveTotal, totals_text
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping, views
@@ -259,3 +261,19 @@ def test_explain_says_which_window_and_with_which_run_time_it_would_start(harnes
     assert "maxRunTime of at most 1h" in found["text"][2]
     tell(harness, Windows())
     assert views.explain_pod(harness.core, "default", "g-0")["situation"] == "ready"
+
+
+def test_what_defragmentation_has_moved_is_told_by_who_paid(harness: Harness) -> None:
+    """Clients move gangs, and keep the totals beside the windows; a new process tells them too."""
+    totals = {"A": MoveTotal(2, Millis(90_500)), "B": MoveTotal(1, Millis(0))}
+    for _ in range(2):
+        harness.core.windows_changed({"data": {MOVES: totals_text(totals)}})
+        said = DoorMetrics(lambda: harness.core, "paictl_placer").text().decode().splitlines()
+        assert [line for line in said if line.startswith("paictl_placer_defrag_")] == [
+            'paictl_placer_defrag_moves_total{vc="A"} 2.0',
+            'paictl_placer_defrag_moves_total{vc="B"} 1.0',
+            'paictl_placer_defrag_lost_device_seconds_total{vc="A"} 90.5',
+            'paictl_placer_defrag_lost_device_seconds_total{vc="B"} 0.0',
+        ]
+        harness.begin(harness.core.spec)
+        harness.open(NODES)

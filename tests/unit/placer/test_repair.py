@@ -58,7 +58,7 @@ def test_some_come_back_before_others_and_are_counted_once() -> None:
         placer.round()
     assert sorted(placer.node(name) for name in names) == [""] * 4 + [free] * 4
     assert sum(placer.reasons(name).count("Repaired") for name in names) == 4
-    assert placer.core.repairs == 4
+    assert placer.core.members["repaired"] == 4
     for name in names:
         if not placer.node(name):
             assert "waits" in [event.message for event in placer.recorded if event.pod.name == name][-1]

@@ -36,3 +36,14 @@ def test_who_would_delay_the_first_in_line_keeps_its_gate_and_starts_when_that_i
     placer.round()
     placer.round()
     assert placed(placer, "late")
+
+
+def test_gangs_of_a_namespace_that_is_gone_leave_the_line_at_once() -> None:
+    placer = Backfiller()
+    placer.create(pods("first", 1, 4, 10))
+    placer.round()
+    placer.create(pods("big", 3, 4, 5))
+    placer.round()
+    assert placer.core.starts.numbers() == {"A": 1}
+    placer.core.namespace_gone("default")
+    assert placer.core.starts.numbers() == {}

@@ -10,6 +10,8 @@ from paictl.scheduler.book import Allocation, Book
 from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import PodWaits, RunningPod
+from paictl.scheduler.explain import PodVerdict, explain, from_data, render, to_data
+from paictl.scheduler.explain.data import ChangeKind, JointMove, LostCell
 from paictl.scheduler.invariants import validate
 from tests.unit.scheduler.support import pod
 from tests.unit.scheduler.test_repair import book_of, gang_on, member, nodes_now, place, racks
@@ -71,6 +73,46 @@ def test_all_that_move_together_count_as_repaired() -> None:
         assert isinstance(found, Allocation)
         assert found.repairs
         assert found.info.repairs == 1
+
+
+def test_a_place_that_was_taken_since_is_not_repaired_again() -> None:
+    """A pod of it is deleted, and its owner makes another: that has the place of the one before."""
+    book, _ = full_gang()
+    lose_node(book, "n0")
+    repaired = []
+    for at in (10, 11):
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        repaired.append((found.repairs, found.moved))
+    for gone, at in ((10, 20), (11, 21), (20, 30)):
+        book.gone(f"g{gone}")
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        repaired.append((found.repairs, found.moved))
+    assert repaired == [(True, 4), (True, 0), (False, 0), (False, 0), (False, 0)]
+    for at in (12, 13):
+        found = book.place(member(at, 8, leaves=1))
+        assert isinstance(found, Allocation)
+        assert found.repairs, "nobody had that place before"
+    node = nodes_now(book)["g30"]
+    book.report("n0", True)
+    lose_node(book, node)
+    found = book.place(member(40, 8, leaves=1))
+    assert isinstance(found, Allocation)
+    assert (found.repairs, found.moved) == (True, 4), "they are lost again"
+
+
+def test_a_gang_of_the_same_name_that_comes_later_has_no_past() -> None:
+    book, before = full_gang()
+    for uid in before:
+        book.gone(uid)
+    book.report("n0", False)
+    again = gang_on(book, 4, leaves=1)
+    assert "n0" not in again.values()
+    book.gone("g0")
+    found = book.place(member(10, 4, leaves=1))
+    assert isinstance(found, Allocation)
+    assert not found.repairs
 
 
 def test_one_that_came_later_tells_where_all_are_although_the_first_is_gone() -> None:
@@ -308,3 +350,96 @@ def test_another_process_hears_of_members_that_moved_one_after_the_other() -> No
     group = other.engine.state.groups.by_name["gang"]
     assert group.virtual is not None
     assert all(uid for row in group.pods for uid in row)
+
+
+# --- why they wait
+
+
+def no_room() -> Book:
+    """The gang has lost a node, every other node is in use, and one member has asked."""
+    book, _ = full_gang()
+    place(book, pod("last", "B", 4))
+    lose_node(book, "n0")
+    book.place(member(10, 8, leaves=1))
+    return book
+
+
+def joint_of(book: Book, *, pods: int = 8) -> JointMove:
+    found = explain(book.engine, member(10, pods, leaves=1))
+    assert found.decision is PodVerdict.WAIT
+    assert from_data(to_data(found)) == found
+    assert found.together is not None
+    return found.together
+
+
+def test_a_lost_member_says_what_those_wait_for_that_would_move_with_it() -> None:
+    book = no_room()
+    before = book.engine.state.digest()
+    joint = joint_of(book)
+    assert book.engine.state.digest() == before
+    assert joint.cells == (LostCell("NODE", ("n0",), ((1, 4),)),)
+    asked = joint.explanation.request
+    assert (asked.group, asked.members, asked.vc) == ("gang", ((1, 4),), "A")
+    assert [view.needed for view in joint.explanation.views] == [4]
+    kinds = {change.kind for change in joint.explanation.changes}
+    assert kinds == {ChangeKind.HEAL, ChangeKind.END}, "as of one alone, whose cell only its own node can serve"
+    lines = render(explain(book.engine, member(10, 8, leaves=1)))
+    assert (
+        "It could move together with other lost pods of its gang: 4 pods of 1 device in a cell of NODE (n0)." in lines
+    )
+    assert any(line.startswith("- group ends: default/last (4 devices, VC B") for line in lines)
+
+
+def test_what_would_let_them_move_together_comes_true() -> None:
+    for kind in (ChangeKind.HEAL, ChangeKind.END):
+        book = no_room()
+        (change,) = (one for one in joint_of(book).explanation.changes if one.kind is kind)
+        for holder in change.groups:
+            for uid in [uid for uid, one in book.pods.items() if one.request.group == holder.group]:
+                book.gone(uid)
+        for node in change.nodes:
+            book.report(node, True)
+        nodes = {place(book, member(10 + at, 8, leaves=1))[0] for at in range(4)}
+        assert nodes == {node for node, _ in change.outcome.places}
+
+
+def test_if_no_change_helps_one_cell_all_that_is_lost_is_explained() -> None:
+    """Two racks are lost: of one cell's members one runs on, so that only those of the other can move."""
+    book = book_of(racks(A=("RACK", 2), B=("RACK", 2)))
+    gang_on(book, 32, leaves=1)
+    for at in range(8):
+        place(book, pod(f"x{at}", "B", 4))
+    for node in ("n0", "n1", "n2", "n3", "n4"):
+        lose_node(book, node)
+    book.place(member(10, 32, leaves=1))
+    joint = joint_of(book, pods=32)
+    assert joint.cells == (LostCell("RACK", ("n0", "n1", "n2", "n3"), ((1, 16),)),)
+    assert sum(pods for _, pods in joint.explanation.request.members) == 16
+
+
+def test_members_that_gave_up_their_places_are_named_too() -> None:
+    """Two nodes are lost, and one preemption moves all of them; then its place fails."""
+    book, _ = full_gang(lent=14)
+    lose_node(book, "n0")
+    found = book.place(member(10, 8, leaves=1))
+    assert not isinstance(found, Allocation)
+    for uid in [uid for _, uids in found.decision.victims for uid in uids]:  # type: ignore[union-attr]
+        book.gone(uid)
+    for node in [f"n{at}" for at in range(2, 16)]:
+        book.report(node, False)
+    book.place(member(10, 8, leaves=1))
+    joint = joint_of(book)
+    assert joint.cells == (LostCell("", (), ((1, 4),)),)
+    text = "\n".join(render(explain(book.engine, member(10, 8, leaves=1))))
+    assert "4 pods of 1 device without a place" in text
+
+
+def test_a_member_that_is_lost_alone_has_nobody_to_move_with() -> None:
+    book = book_of(racks(A=("RACK", 1), B=("RACK", 2)))
+    before = gang_on(book, 4)
+    book.report(before["g0"], False)
+    book.gone("g0")
+    book.place(member(10, 4))
+    found = explain(book.engine, member(10, 4))
+    assert (found.decision, found.together) == (PodVerdict.WAIT, None)
+    assert "together" not in to_data(found)

@@ -10,6 +10,19 @@ import pytest
 from paictl.cluster.interface import JobState
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.startwaits import ahead_lines, delaying, start_lines
+from paictl.operate.explaining import data, lines
+from paictl.scheduler.explain.data import (
+    Change,
+    ChangeKind,
+    ChangeOutcome,
+    Explanation,
+    Holder,
+    JointMove,
+    LostCell,
+    PodVerdict,
+)
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.request import PodRequest
 from paictl.server.credentials import cookies_of, csrf_of
 from paictl.server.tenants import Tenants
 from paictl.workload.lentorder import LineAhead
@@ -97,6 +110,25 @@ def test_the_latest_start_names_only_ones_own_jobs(user: str, admin: bool, shown
     said = [str(line) for line in (found.reason, *start_lines(found.start), found.start and found.start.unlimited)]
     assert ["ann~train" in line for line in said] == [shown, False, shown, shown]
     assert shown or all("another tenant's job" in line for line in (said[0], *said[2:]))
+
+
+@pytest.mark.parametrize("admin", [True, False])
+def test_what_lost_tasks_wait_for_together_names_only_ones_own_jobs(admin: bool) -> None:
+    call: Any = SimpleNamespace(me=SimpleNamespace(admin=admin, name="bob"))
+    request = PodRequest("u", "u", "vc1", 0, 1, "bob~mine/default", ((1, 4),), repair=True)
+    other = Holder(f"ann~{NAME}/default", "default", 0, Hold.GUARANTEED, 4, 4)
+    ends = Change(ChangeKind.END, ChangeOutcome((("n1", (0,)),), victims=(other,)), groups=(other,))
+    waits = Explanation(request, PodVerdict.WAIT, None, changes=(ends,))
+    joint = JointMove((LostCell("NODE", ("n0",), ((1, 4),)),), waits)
+    known = JobExplanation(
+        "bob~mine", JobState.WAITING, JobSituation.NO_ROOM,
+        scheduler=Explanation(request, PodVerdict.WAIT, None, together=joint),
+    )  # fmt: skip
+    found = Tenants(call).explanation(known)
+    said = "\n".join(map(str, lines(found)))
+    assert "together with other lost pods" in said
+    assert (NAME in said) is admin
+    assert (NAME in str(data(found))) is admin
 
 
 @pytest.mark.parametrize("allowed", [True, False])

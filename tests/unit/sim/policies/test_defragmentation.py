@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from paictl.scheduler.defrag import find_room
 from paictl.scheduler.invariants import validate
 from paictl.sim.cluster import ClusterShape, homogeneous
 from paictl.sim.engine import Simulation
 from paictl.sim.failures import FailureModel
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, Share
+from paictl.sim.policies import simulated_defragmentation
 from paictl.sim.policies.hived import Hived
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.run import Ending, RunResult
@@ -113,3 +118,120 @@ def test_whoever_moves_runs_again_and_the_books_agree(seed: int, options: str, f
     )  # fmt: skip
     assert {one.ending for one in result.outcomes} == {Ending.PASSED}
     assert result.counters["moved"] == sum(one.migrations for one in result.outcomes)
+
+
+# --- accounts
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[Job]:
+    """Some jobs of all sizes, many of them at once, so that gangs move again before they have started."""
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 40), st.sampled_from([1, 1, 1, 2, 2, 3, 4, 4, 8]), st.integers(1, 60),
+                      st.sampled_from("ab"), st.booleans(), st.integers(0, 2)),
+            min_size=8, max_size=16,
+        )
+    )  # fmt: skip
+    return [
+        Job(str(number), Millis(at * 1000), gpus, Millis(1000 * work), vc=vc, priority=priority,
+            share=Share.OPPORTUNISTIC if spare else Share.GUARANTEED)
+        for number, (at, gpus, work, vc, spare, priority) in enumerate(rows)
+    ]  # fmt: skip
+
+
+OPTIONS = (
+    "defragment=1s,migrate=5s", "defragment=3s,migrate=2s,checkpoint=4s", "defragment=1s,migrate=9s,on-sigterm=1",
+    "defragment=2s,migrate=7s,checkpoint=1m,order=created,backfill=easy",
+)  # fmt: skip
+MIXED = replace(homogeneous(4, 4), quotas={"a": 8, "b": 4})
+
+
+def agreed(jobs: list[Job], options: str) -> RunResult:
+    """A run in which no device is held but for work that counts, work that is lost, and restarts after moves."""
+    result = simulate(jobs, MIXED, f"hived:{options}")
+    lost = sum(one.gpus * one.lost for one in result.outcomes)
+    held = sum(one.service for one in result.outcomes)
+    work = sum(one.gpus * job.work for one in result.outcomes for job in jobs if one.id == job.id)
+    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert result.counters["moved_hours"] == pytest.approx(lost / 3_600_000, abs=2e-6)
+    assert result.counters["moved_idle_hours"] == pytest.approx((held - work - lost) / 3_600_000, abs=2e-6)
+    return result
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@settings(max_examples=10)
+@given(jobs=traces())
+def test_what_moves_are_said_to_cost_is_what_is_lost(options: str, jobs: list[Job]) -> None:
+    agreed(jobs, options)
+
+
+def drawn(seed: int) -> list[Job]:
+    """Eighteen jobs of all sizes within 40 s."""
+    dice = random.Random(seed)  # noqa: S311 the same jobs every time
+    return [
+        Job(
+            str(number), Millis(1000 * dice.randrange(41)), dice.choice([1, 1, 1, 2, 2, 3, 4, 4, 8]),
+            Millis(1000 * dice.randrange(1, 61)), vc=dice.choice("ab"), priority=dice.randrange(3),
+            share=dice.choice(list(Share)),
+        )
+        for number in range(18)
+    ]  # fmt: skip
+
+
+def test_a_gang_that_moves_again_before_it_has_started_loses_no_work_twice() -> None:
+    """Until it has started it has nothing to lose, and the rest of its restart is not lost to the first move."""
+    result = agreed(drawn(6), "defragment=1s,migrate=5s")
+    assert max(one.migrations for one in result.outcomes) == 2
+
+
+@settings(max_examples=10)
+@given(jobs=traces(), factor=st.sampled_from([2, 3, 10]))
+def test_time_has_no_unit(jobs: list[Job], factor: int) -> None:
+    """Everything that takes time takes `factor` times as long: so does every wait, and the same gangs move."""
+    jobs = [replace(job, priority=0) for job in jobs]  # others round what a move weighs
+    slow = [replace(job, submit=Millis(factor * job.submit), work=Millis(factor * job.work)) for job in jobs]
+    one = simulate(jobs, MIXED, "hived:defragment=2s,migrate=3s,checkpoint=8s")
+    other = simulate(slow, MIXED, f"hived:defragment={2 * factor}s,migrate={3 * factor}s,checkpoint={8 * factor}s")
+    assert [(row.id, factor * (row.end or 0), row.migrations, factor * row.lost) for row in one.outcomes] == [
+        (row.id, row.end, row.migrations, row.lost) for row in other.outcomes
+    ]
+
+
+@settings(max_examples=10)
+@given(jobs=traces(), shuffled=st.randoms(use_true_random=False))
+def test_neither_names_nor_the_order_of_rows_matter(jobs: list[Job], shuffled: random.Random) -> None:
+    """As long as no two jobs come at one instant: then it is rows that decide."""
+    apart = [replace(job, submit=Millis(job.submit + 10 * number)) for number, job in enumerate(jobs)]
+    names = [f"job-{number}" for number in range(len(jobs))]
+    shuffled.shuffle(names)
+    named = dict(zip([job.id for job in apart], names, strict=True))
+    others = [replace(job, id=named[job.id], user="eve", vc=f"vc-{job.vc}") for job in apart]
+    shuffled.shuffle(others)
+    options = "hived:defragment=2s,migrate=3s,checkpoint=8s"
+    one = simulate(apart, MIXED, options)
+    other = simulate(
+        others, replace(MIXED, quotas={f"vc-{vc}": number for vc, number in MIXED.quotas.items()}), options
+    )
+    assert {named[row.id]: (row.first_start, row.end, row.migrations, row.lost) for row in one.outcomes} == {
+        row.id: (row.first_start, row.end, row.migrations, row.lost) for row in other.outcomes
+    }
+    assert {key: value for key, value in one.counters.items() if key.startswith("moved")} == {
+        key: value for key, value in other.counters.items() if key.startswith("moved")
+    }
+
+
+def test_a_search_that_found_nothing_is_not_repeated_until_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three gangs of three devices have nowhere to go on four nodes, for ten hours."""
+    searches = 0
+
+    def counted(*args: Any, **named: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return find_room(*args, **named)
+
+    monkeypatch.setattr(simulated_defragmentation, "find_room", counted)
+    jobs = [job(f"wide{number}", 3, 0, 600) for number in range(4)]
+    result = simulate([*jobs, job("large", 4, 20, 100)], shape(), "hived:defragment=1m,on-sigterm=1")
+    assert result.counters["moved"] == 0
+    assert searches == 1
