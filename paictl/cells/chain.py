@@ -85,8 +85,8 @@ def build_chain(name: str, cell_types: Mapping[str, CellTypeSpec], path: str) ->
     types.reverse()
     nodes = [level for level, kind in enumerate(types, 1) if kind in cell_types and cell_types[kind].is_node_level]
     if len(nodes) != 1:
-        found = "none is" if not nodes else f"{', '.join(types[level - 1] for level in nodes)} are"
-        raise SpecError(path, f"exactly one type of the chain {name} must be node-level, {found}")
+        actual = "none is" if not nodes else f"{', '.join(types[level - 1] for level in nodes)} are"
+        raise SpecError(path, f"exactly one type of the chain {name} must be node-level, {actual}")
     fanout, cells, leaves = [0, 0], [0, 1], [0, 1]
     for kind in types[1:]:
         number = cell_types[kind].child_number
@@ -147,20 +147,20 @@ def pinned_levels(spec: ClusterSpec, chains: Mapping[str, Chain]) -> dict[str, t
 
     Raises `SpecError` if an id is given to two cells.
     """
-    found: dict[str, tuple[str, int]] = {}
+    levels: dict[str, tuple[str, int]] = {}
 
     def walk(cell: PhysicalCellSpec, chain: Chain, level: int, path: str) -> None:
         if cell.pinned_id is not None:
-            if cell.pinned_id in found:
+            if cell.pinned_id in levels:
                 raise SpecError(f"{path}.pinnedCellId", f"{cell.pinned_id} is already given to another cell")
-            found[cell.pinned_id] = (chain.name, level)
+            levels[cell.pinned_id] = (chain.name, level)
         for i, child in enumerate(cell.children):
             walk(child, chain, level - 1, f"{path}.cellChildren[{i}]")
 
     for i, cell in enumerate(spec.physical_cells):
         chain = chains[cell.cell_type]
         walk(cell, chain, chain.top, f"physicalCluster.physicalCells[{i}]")
-    return found
+    return levels
 
 
 def preassigned_levels(

@@ -69,11 +69,11 @@ def cells_at_risk(spec: ClusterSpec, nodes: Collection[str]) -> dict[str, int]:
         return {}
     touched = _touched(physical, gone)
     promised: dict[tuple[ChainIndex, int], dict[str, int]] = {}
-    found: dict[str, int] = {}
+    at_risk: dict[str, int] = {}
     for cell, top in virtual.preassigned.items():
         if top.pinned_id is not None:
             if physical.pinned[top.pinned_id] in touched:
-                found[top.vc] = found.get(top.vc, 0) + 1
+                at_risk[top.vc] = at_risk.get(top.vc, 0) + 1
             continue
         of_level = promised.setdefault((virtual.chain[cell], virtual.level[cell]), {})
         of_level[top.vc] = of_level.get(top.vc, 0) + 1
@@ -84,9 +84,9 @@ def cells_at_risk(spec: ClusterSpec, nodes: Collection[str]) -> dict[str, int]:
             quota = promised.get((chain, level), {})
             left = free[chain][level] + above - sum(quota.values())
             for vc, number in quota.items() if left < 0 else ():
-                found[vc] = found.get(vc, 0) + min(number, -left)
+                at_risk[vc] = at_risk.get(vc, 0) + min(number, -left)
             above = max(left, 0) * physical.chains[chain].fanout[level]
-    return dict(sorted(found.items()))
+    return dict(sorted(at_risk.items()))
 
 
 def _touched(tree: PhysicalTree, gone: Collection[PhysicalCell]) -> set[PhysicalCell]:

@@ -179,13 +179,13 @@ class ClusterSpec:
 
 def _cell_mapping(cell: PhysicalCellSpec) -> dict[str, object]:
     """A declared cell with what was said of it."""
-    said: dict[str, object] = {
+    entry: dict[str, object] = {
         "cellType": cell.cell_type,
         "cellAddress": cell.address,
         "pinnedCellId": cell.pinned_id,
         "cellChildren": [_cell_mapping(child) for child in cell.children],
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in entry.items() if value}
 
 
 def _mapping(value: object, path: str) -> Mapping[str, object]:

@@ -87,10 +87,10 @@ class Tree(Generic[C]):
 
     def shape_at(self, chain: ChainIndex, level: int) -> Template:
         """The template of any cell of `level` in the chain with index `chain`."""
-        found = self.templates.get((chain, level))
-        if found is None:  # a cache of something immutable: filling it does not change the tree
-            found = self.templates[chain, level] = template(self.chains[chain], level)
-        return found
+        shape = self.templates.get((chain, level))
+        if shape is None:  # a cache of something immutable: filling it does not change the tree
+            shape = self.templates[chain, level] = template(self.chains[chain], level)
+        return shape
 
     def leaves(self, cell: C) -> list[C]:
         """The leaves below a cell (itself if it is one), smallest id first."""
@@ -308,15 +308,15 @@ class _PhysicalBuilder:
         tree.level.extend(shape.levels[1:])
 
     def _components(self) -> tuple[str, ...]:
-        found = self.default_components.get(self.index)
-        if found is None:
+        components = self.default_components.get(self.index)
+        if components is None:
             seen = [0] * (self.chain.node_level + 1)
             out = []
             for level in self.tree.shape_at(self.index, self.chain.node_level).levels[1:]:
                 out.append(str(seen[level]))
                 seen[level] += 1
-            found = self.default_components[self.index] = tuple(out)
-        return found
+            components = self.default_components[self.index] = tuple(out)
+        return components
 
 
 def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:

@@ -53,10 +53,10 @@ class _Attempt:
         fallen, why, task = self.fall or (AttemptOutcome.FAILED, "", "")
         kind = outcome or fallen
         by_task = kind is fallen and self.fall is not None
-        said = reason or (why if by_task else "")
-        code = 0 if kind is AttemptOutcome.FINISHED else _exit_code(said) or (_exit_code(why) if by_task else None)
+        words = reason or (why if by_task else "")
+        code = 0 if kind is AttemptOutcome.FINISHED else _exit_code(words) or (_exit_code(why) if by_task else None)
         return JobAttempt(
-            self.number, kind.value, self.started, at, code, said, task if by_task else "", tuple(self.nodes)
+            self.number, kind.value, self.started, at, code, words, task if by_task else "", tuple(self.nodes)
         )
 
 

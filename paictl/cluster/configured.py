@@ -49,12 +49,12 @@ class ConfigSnapshot:
         loaded = load_memory({name: text for name, text in self.files.items() if name == STANDARD_NAME})
         for document in loaded.documents:
             section = document.data.get("hivedscheduler") if isinstance(document.data, dict) else None
-            said = section.get("bad-device-deadline", "never") if isinstance(section, dict) else "never"
+            setting = section.get("bad-device-deadline", "never") if isinstance(section, dict) else "never"
             try:
-                return None if said == "never" else float(str(said))
+                return None if setting == "never" else float(str(setting))
             except ValueError:
                 raise ClusterError(
-                    text("{said!r} is not a number of seconds", said=said),
+                    text("{said!r} is not a number of seconds", said=setting),
                     where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline", hint="write a number, or never",
                 ) from None  # fmt: skip
         return None
@@ -67,10 +67,11 @@ class ConfigSnapshot:
         from paictl.workload.budgets import SECTION
         from paictl.workload.sharing import Sharing, read_sharing
 
-        said = self.files.get(STANDARD_NAME, "")
-        if SECTION not in said:  # every command of a cluster on this machine asks, and most files have no such section
+        content = self.files.get(STANDARD_NAME, "")
+        # every command of a cluster on this machine asks, and most files have no such section
+        if SECTION not in content:
             return Sharing()
-        document = next(iter(load_memory({STANDARD_NAME: said.encode()}).documents), None)
+        document = next(iter(load_memory({STANDARD_NAME: content.encode()}).documents), None)
         data = document.data if document is not None and isinstance(document.data, dict) else {}
         return read_sharing(data.get(SECTION), f"{STANDARD_NAME}: {SECTION}")
 

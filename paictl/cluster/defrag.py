@@ -139,11 +139,11 @@ def weight(pods: GangPods, *, near_budget: bool) -> int:
 # --- what is asked for
 
 
-def read_room(said: str, vc: str = "") -> RoomRequest:
+def read_room(words: str, vc: str = "") -> RoomRequest:
     """``4xV100-NODE`` or ``V100-NODE``; raises `PaictlError` for anything else."""
-    match = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", said)
+    match = re.fullmatch(r"(?:(\d{1,9})x)?([^\s]+)", words)
     if match is None or (match[1] is not None and int(match[1]) == 0):
-        raise PaictlError(text("{said!r} is not a number of cells", said=said), hint="write for instance 4xV100-NODE")
+        raise PaictlError(text("{said!r} is not a number of cells", said=words), hint="write for instance 4xV100-NODE")
     return RoomRequest(int(match[1] or 1), match[2], vc)
 
 
@@ -201,12 +201,12 @@ def most_cells(state: State, room: RoomRequest) -> int:
 
 def _too_many(room: RoomRequest, most: int) -> RoomError:
     if room.vc:
-        said = text("virtual cluster {vc} is promised {most} cells {name} in one chain: {number} can never be free",
+        message = text("virtual cluster {vc} is promised {most} cells {name} in one chain: {number} can never be free",
                     vc=room.vc, most=most, name=room.cell_type, number=room.number)  # fmt: skip
     else:
-        said = text("the cluster has {most} cells {name} in one chain: {number} can never be free",
+        message = text("the cluster has {most} cells {name} in one chain: {number} can never be free",
                     most=most, name=room.cell_type, number=room.number)  # fmt: skip
-    return RoomError(said, hint="ask for fewer, or see the cells: paictl cluster view")
+    return RoomError(message, hint="ask for fewer, or see the cells: paictl cluster view")
 
 
 # --- planning
@@ -216,19 +216,19 @@ def planned_moves(cluster: str, scene: DefragScene, rooms: Iterable[RoomRequest]
     """The plan for rooms together, each on top of the moves of those before; raises `RoomError` as `checked` does."""
     engine = scene.engine
     gangs = {gang.key: gang for gang, _ in scene.gangs}
-    pods = {one.key: one for _, one in scene.gangs}
+    pods = {gang_pods.key: gang_pods for _, gang_pods in scene.gangs}
     outcomes, kept = [], frozenset[str]()
     with imagined(engine):
         for room in checked(rooms, engine.state):
             now = [replace(gang, closed=gang.closed | kept) for gang in gangs.values()]
-            found = find_room(engine, room, now, scene.closed | kept)
-            if isinstance(found, NoRoom):
-                outcomes.append(RoomOutcome(room.number, room.cell_type, room.vc, None, found))
+            result = find_room(engine, room, now, scene.closed | kept)
+            if isinstance(result, NoRoom):
+                outcomes.append(RoomOutcome(room.number, room.cell_type, room.vc, None, result))
                 continue
-            moves = tuple(_move(move, pods[move.key]) for move in found.moves)
-            outcomes.append(RoomOutcome(room.number, room.cell_type, room.vc, found, None, moves))
-            _make(engine, found, {gang.key: gang for gang in now})
-            kept |= frozenset(found.nodes)
+            moves = tuple(_move(move, pods[move.key]) for move in result.moves)
+            outcomes.append(RoomOutcome(room.number, room.cell_type, room.vc, result, None, moves))
+            _make(engine, result, {gang.key: gang for gang in now})
+            kept |= frozenset(result.nodes)
     return DefragPlan(cluster, tuple(outcomes))
 
 
@@ -271,11 +271,13 @@ def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], re
     ):
         return explanation
     try:
-        found = scene()
-        room = room_of(found.engine.state, request)
-        if room is None or len(found.engine.state.physical.nodes) > _CHEAP:
+        snapshot = scene()
+        room = room_of(snapshot.engine.state, request)
+        if room is None or len(snapshot.engine.state.physical.nodes) > _CHEAP:
             return explanation
-        plan = find_room(found.engine, room, [gang for gang, _ in found.gangs], found.closed, most_trials=_QUICK)
+        plan = find_room(
+            snapshot.engine, room, [gang for gang, _ in snapshot.gangs], snapshot.closed, most_trials=_QUICK
+        )
     except PaictlError:
         return explanation
     if isinstance(plan, NoRoom) or not plan.moves or not plan.starts:
@@ -296,21 +298,21 @@ def plan_data(plan: DefragPlan) -> dict[str, Any]:
 
 
 def _room_data(room: RoomOutcome) -> dict[str, Any]:
-    said: dict[str, Any] = {"number": room.number, "cell_type": room.cell_type, "vc": room.vc}
+    row: dict[str, Any] = {"number": room.number, "cell_type": room.cell_type, "vc": room.vc}
     if room.refusal is not None:
-        said["refusal"] = {
+        row["refusal"] = {
             "obstacle": room.refusal.obstacle.value, "most": room.refusal.most, "fixed": list(room.refusal.fixed),
             "exact": room.refusal.exact,
         }  # fmt: skip
     if room.plan is not None:
-        said |= {
+        row |= {
             "chain": room.plan.chain, "cells": list(room.plan.cells), "nodes": list(room.plan.nodes),
             "starts": room.plan.starts, "yields": list(room.plan.yields), "exact": room.plan.exact,
             "moves": [
                 {**asdict(move), "before": _places(move.before), "after": _places(move.after)} for move in room.moves
             ],
         }  # fmt: skip
-    return said
+    return row
 
 
 def _places(places: Places) -> list[dict[str, Any]]:
@@ -334,9 +336,9 @@ def _room_from(row: Mapping[str, Any]) -> RoomOutcome:
     number, cell_type, vc = int(row["number"]), str(row["cell_type"]), str(row["vc"])
     room = RoomRequest(number, cell_type, vc)
     if "refusal" in row:
-        said = row["refusal"]
-        refusal = NoRoom(room, Obstacle(said["obstacle"]), int(said["most"]), tuple(map(str, said["fixed"])),
-                         bool(said["exact"]))  # fmt: skip
+        entry = row["refusal"]
+        refusal = NoRoom(room, Obstacle(entry["obstacle"]), int(entry["most"]), tuple(map(str, entry["fixed"])),
+                         bool(entry["exact"]))  # fmt: skip
         return RoomOutcome(number, cell_type, vc, None, refusal)
     moves = tuple(
         DefragMove(**{**move, "before": _places_from(move["before"]), "after": _places_from(move["after"])})

@@ -102,8 +102,8 @@ def _maintenance(event: Event) -> Text:
         window = text("maintenance ({window}): {reason}", window=data["window"], reason=data["reason"])
     if "nodes" not in data:
         return window
-    said = "{window}: it has to leave {nodes}, and starts again elsewhere then"
-    return text(said, window=window, nodes=", ".join(data["nodes"]))
+    message = "{window}: it has to leave {nodes}, and starts again elsewhere then"
+    return text(message, window=window, nodes=", ".join(data["nodes"]))
 
 
 _REASONS: Final = (
@@ -134,7 +134,7 @@ _REASONS: Final = (
 def reasons(words: str) -> Text:
     """Why a service, node, job or task is as it is, or what it would lose, as its view has it; several stand between
     semicolons."""
-    return joined("; ", (recalled(one, _REASONS) for one in words.split("; ")))
+    return joined("; ", (recalled(reason, _REASONS) for reason in words.split("; ")))
 
 
 def _budget(event: Event) -> BudgetState:

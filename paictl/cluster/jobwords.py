@@ -32,8 +32,8 @@ STATES: Final = {
 
 def alike(sizes: Iterable[int]) -> int:
     """Devices of each pod that has some, if all of those have as many; else 0."""
-    found = set(sizes) - {0}
-    return found.pop() if len(found) == 1 else 0
+    counts = set(sizes) - {0}
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def meant_job(keys: Sequence[str], key: str) -> str:

@@ -27,8 +27,8 @@ def _divided(cells: HivedConfig) -> dict[str, int]:
     """MIG instances of each GPU by lower-case name of the node, where leaf cells are these."""
     if not any(cells.mig_instances(leaf) for leaf in cells.types.leaves):
         return {}
-    found = ((node.name.lower(), cells.mig_instances(node.chain.leaf_type)) for node in cells.nodes)
-    return {name: instances for name, instances in found if instances}
+    pairs = ((node.name.lower(), cells.mig_instances(node.chain.leaf_type)) for node in cells.nodes)
+    return {name: instances for name, instances in pairs if instances}
 
 
 def _machines(document: Document, divided: Mapping[str, int]) -> Iterator[MachineSpec]:

@@ -61,10 +61,10 @@ def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[Main
     """Windows with dates, those that begin first in front."""
     return tuple(
         MaintenanceWindow(
-            one.name, one.nodes, instant(epoch, one.start), instant(epoch, one.end), one.notice, one.reason,
-            one.is_active(now), one.hold,
+            window.name, window.nodes, instant(epoch, window.start), instant(epoch, window.end), window.notice,
+            window.reason, window.is_active(now), window.hold,
         )
-        for one in sorted(windows, key=lambda window: (window.start, window.name))
+        for window in sorted(windows, key=lambda window: (window.start, window.name))
     )  # fmt: skip
 
 
@@ -95,9 +95,9 @@ def outlook(
 
     together = {
         node
-        for one in (window, *others)
-        if one.start < window.end and window.start < one.end
-        for node in one.nodes
+        for other in (window, *others)
+        if other.start < window.end and window.start < other.end
+        for node in other.nodes
     }  # fmt: skip
     at_risk = {} if spec is None else cells_at_risk(spec, together)
     return Outlook(window, tuple(_leaving(window, picture)), at_risk)
@@ -112,11 +112,11 @@ def _leaving(window: MaintenanceWindow, picture: Picture) -> Iterable[LeavingJob
                     if leaf.job:
                         nodes.setdefault(leaf.job, {})[node.name] = None
     known = {job.key: job for job in picture.jobs}
-    for key, found in nodes.items():
+    for key, names in nodes.items():
         job = known.get(key)
         ends_by = None if job is None else job.ends_by
         if ends_by is None or ends_by > window.start:
-            yield LeavingJob(key, "" if job is None else job.vc, tuple(found), ends_by)
+            yield LeavingJob(key, "" if job is None else job.vc, tuple(names), ends_by)
 
 
 # --- windows as a text, with dates
@@ -135,10 +135,10 @@ def windows_text(windows: Windows) -> str:
     return json.dumps(rows, indent=1)
 
 
-def windows_from(said: str) -> Windows:
+def windows_from(content: str) -> Windows:
     """The inverse of `windows_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
-        return Windows(tuple(map(_window_from, json.loads(said or "[]"))))
+        return Windows(tuple(map(_window_from, json.loads(content or "[]"))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             text("the maintenance windows are corrupt: {error}", error=str(error)),
@@ -157,9 +157,9 @@ NAME: Final = "paictl-maintenance"
 KEY: Final = "windows.json"
 
 
-def windows_of(found: Mapping[str, Any] | None) -> Windows:
+def windows_of(body: Mapping[str, Any] | None) -> Windows:
     """The windows of the object as the API server gives it; raises `ClusterError` for one that is damaged."""
-    known = found or {}
+    known = body or {}
     try:
         return windows_from(str((known.get("data") or {}).get(KEY, "")))
     except ClusterError as error:

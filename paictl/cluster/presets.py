@@ -115,7 +115,7 @@ def presealed(files: Mapping[str, str]) -> dict[str, str]:
     """Files with the secrets of all presets sealed, which are none; others stay as they are."""
     from paictl.config.secrets.sealing import quick_seal  # late: few who need a preset begin a cluster with it
 
-    return {name: _PUBLIC.sub(lambda found: f'"{quick_seal(found[0])}"', text) for name, text in files.items()}
+    return {name: _PUBLIC.sub(lambda match: f'"{quick_seal(match[0])}"', text) for name, text in files.items()}
 
 
 def _text(lines: Iterator[str]) -> str:

@@ -60,14 +60,14 @@ def read_registry() -> Registry:
     """What was added; nothing where there is no file yet. Raises `PaictlError` for a file that is no registry."""
     path = registry_file()
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if found["schemaVersion"] != _SCHEMA:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        if data["schemaVersion"] != _SCHEMA:
             raise PaictlError(
-                text("was written by another version of paictl (schema {value})", value=found["schemaVersion"]),
+                text("was written by another version of paictl (schema {value})", value=data["schemaVersion"]),
                 where=str(path),
             )
-        rows = {name: Pinned(name=name, **row) for name, row in found["clusters"].items()}
-        return Registry(str(found["current"]), rows)
+        rows = {name: Pinned(name=name, **row) for name, row in data["clusters"].items()}
+        return Registry(str(data["current"]), rows)
     except (FileNotFoundError, NotADirectoryError):
         return Registry()
     except OSError as error:
@@ -133,7 +133,7 @@ def _changing() -> Iterator[Registry]:
 
 
 def _write(registry: Registry) -> None:
-    rows = {name: {key: value for key, value in asdict(one).items() if key != "name"}
-            for name, one in sorted(registry.clusters.items())}  # fmt: skip
+    rows = {name: {key: value for key, value in asdict(pinned).items() if key != "name"}
+            for name, pinned in sorted(registry.clusters.items())}  # fmt: skip
     data = {"schemaVersion": _SCHEMA, "current": registry.current, "clusters": rows}
     write_together(config_folder(), {FILE: json.dumps(data, indent=2) + "\n"}, force=True, mode=0o600)

@@ -109,10 +109,10 @@ def reservations_text(reservations: Reservations) -> str:
     return json.dumps(rows, indent=1)
 
 
-def reservations_from(said: str) -> Reservations:
+def reservations_from(content: str) -> Reservations:
     """The inverse of `reservations_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
-        return Reservations(tuple(map(_reservation_from, json.loads(said or "[]"))))
+        return Reservations(tuple(map(_reservation_from, json.loads(content or "[]"))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             text("the reservations are corrupt: {error}", error=str(error)),
@@ -120,9 +120,9 @@ def reservations_from(said: str) -> Reservations:
         ) from None
 
 
-def reservations_of(found: Mapping[str, Any] | None) -> Reservations:
+def reservations_of(body: Mapping[str, Any] | None) -> Reservations:
     """The reservations of the object as the API server gives it; raises `ClusterError` for one that is damaged."""
-    known = found or {}
+    known = body or {}
     try:
         return reservations_from(str((known.get("data") or {}).get(KEY, "")))
     except ClusterError as error:

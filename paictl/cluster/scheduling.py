@@ -113,10 +113,10 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
     windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
-    said = data.get("start")
-    start = None if said is None else LatestStart(
-        said["at"], tuple((job, at) for job, at in said["ends"]), tuple(said["unlimited"]),
-        said.get("place", 0), said.get("behind", 0),
+    entry = data.get("start")
+    start = None if entry is None else LatestStart(
+        entry["at"], tuple((job, at) for job, at in entry["ends"]), tuple(entry["unlimited"]),
+        entry.get("place", 0), entry.get("behind", 0),
     )  # fmt: skip
     first = data.get("ahead")
     ahead = None if first is None else LineAhead(**first)

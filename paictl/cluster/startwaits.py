@@ -98,11 +98,11 @@ def ahead_lines(ahead: LineAhead | None) -> list[Text]:
     """Whose opportunistic jobs are tried before somebody's, and why, a line each."""
     if ahead is None:
         return []
-    one, many = (
+    singular, plural = (
         "{count} opportunistic gang is tried before it: {reason}",
         "{count} opportunistic gangs are tried before it: {reason}",
     )
-    return [counted(one, many, ahead.gangs, reason=why_first(ahead))]
+    return [counted(singular, plural, ahead.gangs, reason=why_first(ahead))]
 
 
 def why_first(ahead: LineAhead) -> Text:

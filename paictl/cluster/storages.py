@@ -151,10 +151,10 @@ def storages_text(storages: Iterable[Storage]) -> str:
     return json.dumps([asdict(storage) for storage in sorted(storages, key=lambda storage: storage.name)], indent=1)
 
 
-def storages_from(said: str) -> tuple[Storage, ...]:
+def storages_from(content: str) -> tuple[Storage, ...]:
     """The inverse of `storages_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
-        rows: list[Mapping[str, Any]] = json.loads(said or "[]")
+        rows: list[Mapping[str, Any]] = json.loads(content or "[]")
         storages = [Storage(**{**row, "vcs": tuple(row["vcs"]), "options": tuple(row["options"])}) for row in rows]
         return tuple(check(storage) for storage in storages)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -166,7 +166,7 @@ def storages_from(said: str) -> tuple[Storage, ...]:
 
 def added(storages: Sequence[Storage], storage: Storage) -> tuple[Storage, ...]:
     """With another storage; raises `ClusterError` for one that cannot be, `ConflictError` for a name that is taken."""
-    if any(one.name == storage.name for one in storages):
+    if any(known.name == storage.name for known in storages):
         raise ConflictError(
             text("storage {name!r} already exists", name=storage.name),
             hint=text("choose another name, or change who may use it: paictl storage grant {name}", name=storage.name),
@@ -206,7 +206,7 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
     Raises `JobError` naming the field for a storage that is not there or not for the virtual cluster, and for two at
     the same path.
     """
-    found: dict[str, Mount] = {}
+    mounts: dict[str, Mount] = {}
     for wish in wishes:
         if not wish.is_for(role):
             continue
@@ -215,7 +215,7 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
                 storage, wish.path or storage.mount_path, wish.read_only or storage.read_only,
                 wish.own_folder or storage.own_folders,
             )  # fmt: skip
-            other = found.setdefault(mount.path, mount)
+            other = mounts.setdefault(mount.path, mount)
             if other.storage != storage:
                 raise JobError(
                     wish.where,
@@ -223,7 +223,7 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
                          other=storage.name, path=mount.path),
                     hint=text("give one of them another mountPath in extras.storages"),
                 )  # fmt: skip
-    return tuple(found.values())
+    return tuple(mounts.values())
 
 
 def _meant(mount: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequence[Storage]:

@@ -87,8 +87,8 @@ def all_taken(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> 
 
 def durations_of(job: Job, duration: Millis | None) -> dict[str, Millis | None]:
     """How long tasks run by role, in milliseconds, None for ever; `duration` is what the user told."""
-    told = None if duration is None else FOREVER if duration < 0 else duration / 1000
-    seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=told) for role in job.roles}
+    length = None if duration is None else FOREVER if duration < 0 else duration / 1000
+    seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=length) for role in job.roles}
     return {role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()}
 
 

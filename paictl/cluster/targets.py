@@ -212,10 +212,10 @@ def stamp_of(target: Target) -> object:
     from paictl.cluster.embedded.store import file_of
 
     try:
-        found = file_of(target.folder or state_folder()).stat()
+        status = file_of(target.folder or state_folder()).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def replayed(log: Sequence[tuple[Millis, Mapping[str, Any]]], epoch: Millis, until: Millis) -> list[Event]:

@@ -110,7 +110,7 @@ def with_library(
     libraries: Sequence[TemplateLibrary], library: TemplateLibrary, *, new: bool
 ) -> tuple[TemplateLibrary, ...]:
     """All libraries with one added (`new`), or put in the place of the one of its name. Raises `ClusterError`."""
-    others = tuple(one for one in libraries if one.name != library.name)
+    others = tuple(known for known in libraries if known.name != library.name)
     if new and len(others) < len(libraries):
         raise already_there(library.name)
     if not new:

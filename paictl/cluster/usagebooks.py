@@ -44,9 +44,9 @@ class UsageStore:
         Raises `ClusterError` for one that cannot be read.
         """
         for back in range(_BACK):
-            found = find(self._client, f"{self._path}/{_name_of(today - timedelta(days=back))}")
-            if found is not None:
-                return self._read(found)
+            body = find(self._client, f"{self._path}/{_name_of(today - timedelta(days=back))}")
+            if body is not None:
+                return self._read(body)
         return None
 
     def of_month(self, month: datetime) -> list[UsageBook]:
@@ -56,16 +56,16 @@ class UsageStore:
         """
         query = {"labelSelector": f"{_MONTH}={month:%Y-%m}"}
         try:
-            found = [one for _, page in self._client.list(self._path, query) for one in page]
+            bodies = [body for _, page in self._client.list(self._path, query) for body in page]
         except KubeError as error:
             raise _without_books() if error.status == NOT_FOUND else error from None
-        return [self._read(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
+        return [self._read(body) for body in sorted(bodies, key=lambda body: str(body["metadata"]["name"]))]
 
-    def _read(self, found: Json) -> UsageBook:
-        about = found["metadata"]
+    def _read(self, body: Json) -> UsageBook:
+        about = body["metadata"]
         self._versions[about["name"]] = about["resourceVersion"]
         try:
-            return UsageBook.load(json.loads(gzip.decompress(base64.b64decode(found["spec"]["data"]))))
+            return UsageBook.load(json.loads(gzip.decompress(base64.b64decode(body["spec"]["data"]))))
         except (KeyError, TypeError, ValueError, EOFError, OSError, zlib.error) as error:
             raise ClusterError(
                 text("the accounts of this day are corrupt: {error}", error=str(error)),

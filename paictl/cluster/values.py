@@ -149,14 +149,14 @@ class NodeView:
         """The number of a device by its name, or by its number; raises `ClusterError` if there is none of that name."""
         known = {self.device_name(device): device for device in range(self.machine.devices)}
         numbers = {str(device): device for device in known.values()}
-        if (found := known.get(word, numbers.get(word))) is None:
+        if (index := known.get(word, numbers.get(word))) is None:
             names = list(known)
             raise ClusterError(
                 text("node {name} has no device {device}", name=self.machine.name, device=word),
                 hint=text("its devices are {first} to {last}", first=names[0], last=names[-1]) if names
                 else "it has none",
             )  # fmt: skip
-        return found
+        return index
 
 
 @frozen

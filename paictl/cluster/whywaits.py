@@ -25,11 +25,11 @@ def explained(
 ) -> JobExplanation:
     """What is known of a job with why one of its pods waits; `siblings` are the groups of the job."""
     try:
-        found = explain(engine, request, siblings=siblings)
+        answer = explain(engine, request, siblings=siblings)
     except RequestError as error:
         return replace(explanation, situation=JobSituation.UNKNOWN_TERMS, reason=error.message)
-    found = replace(found, changes=tuple(_with_classes(engine, found)))
-    return replace(explanation, situation=JobSituation.NO_ROOM, scheduler=found)
+    answer = replace(answer, changes=tuple(_with_classes(engine, answer)))
+    return replace(explanation, situation=JobSituation.NO_ROOM, scheduler=answer)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:

@@ -143,16 +143,16 @@ class ExtenderApi(Api):
     def _bind(self, body: bytes) -> bytes:
         try:
             args = wire.read_bind(body)
-            said = verbs.bind(self.serving().binder, args)
+            answer = verbs.bind(self.serving().binder, args)
         except (WireError, NotServingError) as error:
-            said = str(error)
+            answer = str(error)
         except PaictlError as error:
-            said = error.message
+            answer = error.message
         except Exception as error:
-            said = _bug(error)
-        if said:
+            answer = _bug(error)
+        if answer:
             self.metrics.errors["bind"] += 1
-        return wire.write_bind(said)
+        return wire.write_bind(answer)
 
     def _preempt(self, body: bytes) -> bytes:
         try:
@@ -196,15 +196,15 @@ def _is_known(core: DoorCore, pod: Mapping[str, Any]) -> bool:
 def _fetch(client: KubeClient, core: DoorCore, pod: Mapping[str, Any]) -> None:
     """Enter a pod as the API server has it now, unless it runs, has ended or is another one of that name."""
     ref = pod_ref(pod)
-    found = pods.get(client, ref.namespace, ref.name)
-    if found is None or found["metadata"].get("uid") != ref.uid or (found.get("spec") or {}).get("nodeName"):
+    current = pods.get(client, ref.namespace, ref.name)
+    if current is None or current["metadata"].get("uid") != ref.uid or (current.get("spec") or {}).get("nodeName"):
         return
-    if (found.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if (current.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return
     with core.serving():
         entry = core.table.by_uid.get(ref.uid)
         if not core.table.has_gone(ref.uid) and (entry is None or not entry.listed):
-            core.table.meet(found, core.clock())
+            core.table.meet(current, core.clock())
 
 
 def _bug(error: Exception) -> str:

@@ -118,22 +118,22 @@ def read_preempt(body: bytes) -> PreemptArgs:
     """Read `ExtenderPreemptionArgs`, of either kind. Raises `WireError`."""
     args = _mapping(_json(body), "ExtenderPreemptionArgs")
     pod = _pod(args, "ExtenderPreemptionArgs")
-    found = args.get("NodeNameToMetaVictims")
-    if found is None:
-        found = args.get("NodeNameToVictims")
+    victims_by_node = args.get("NodeNameToMetaVictims")
+    if victims_by_node is None:
+        victims_by_node = args.get("NodeNameToVictims")
     victims = {}
-    for node, item in _mapping(found or {}, "ExtenderPreemptionArgs: victims").items():
+    for node, item in _mapping(victims_by_node or {}, "ExtenderPreemptionArgs: victims").items():
         entry = _mapping(item or {}, f"victims on {node}")
         listed, violations = entry.get("Pods") or [], entry.get("NumPDBViolations") or 0
         if not isinstance(listed, list) or not isinstance(violations, int):
             raise WireError(f"ExtenderPreemptionArgs: victims on {node}: expected Pods and NumPDBViolations")
-        victims[node] = Victims(tuple(_victim(one, node) for one in listed), violations)
+        victims[node] = Victims(tuple(_victim(victim, node) for victim in listed), violations)
     return PreemptArgs(pod, victims)
 
 
-def _victim(found: object, node: str) -> str:
+def _victim(victim: object, node: str) -> str:
     """The uid of a victim, given as itself or as a whole pod."""
-    entry = _mapping(found, f"a victim on {node}")
+    entry = _mapping(victim, f"a victim on {node}")
     if "UID" in entry:
         return _text(entry, "UID")
     return _text(_mapping(entry.get("metadata"), f"a victim on {node}"), "uid")
@@ -164,29 +164,29 @@ def _pod(args: Mapping[str, Any], what: str) -> Json:
     pod = args.get("Pod")
     if pod is None:
         raise WireError(f"{what}: Pod field should not be nil")
-    found = _mapping(pod, f"{what}: Pod")
-    about = _mapping(found.get("metadata"), "Pod: metadata")
+    body = _mapping(pod, f"{what}: Pod")
+    about = _mapping(body.get("metadata"), "Pod: metadata")
     _namespace, *named = (_text(about, key, "Pod: metadata.") for key in ("namespace", "name", "uid"))
     if not all(named):
         raise WireError("Pod: metadata needs a name and a uid")
-    return found
+    return body
 
 
-def _mapping(found: object, what: str) -> Json:
-    if not isinstance(found, dict):
-        raise WireError(f"{what}: expected an object, found {_kind(found)}")
-    return found
+def _mapping(value: object, what: str) -> Json:
+    if not isinstance(value, dict):
+        raise WireError(f"{what}: expected an object, found {_kind(value)}")
+    return value
 
 
 def _text(args: Mapping[str, Any], key: str, where: str = "") -> str:
-    found = args.get(key)
-    if found is None:
+    value = args.get(key)
+    if value is None:
         return ""
-    if not isinstance(found, str):
-        raise WireError(f"{where}{key}: expected a text, found {_kind(found)}")
-    return found
+    if not isinstance(value, str):
+        raise WireError(f"{where}{key}: expected a text, found {_kind(value)}")
+    return value
 
 
-def _kind(found: object) -> str:
+def _kind(value: object) -> str:
     kinds = {"NoneType": "nothing", "list": "a list", "dict": "an object", "str": "a text", "bool": "true or false"}
-    return kinds.get(type(found).__name__, "a number")
+    return kinds.get(type(value).__name__, "a number")

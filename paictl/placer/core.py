@@ -202,8 +202,8 @@ class PlacerCore(DoorCore):
         """Pods that were pinned longer ago than the deadline and still wait for their binding."""
         with self.guarded():
             before = self.clock() - self.options.deadline
-            found = (self.table.by_uid.get(uid) for uid, since in self.pinned.items() if since < before)
-            return [entry.ref for entry in found if entry is not None and not entry.deleting]
+            entries = (self.table.by_uid.get(uid) for uid, since in self.pinned.items() if since < before)
+            return [entry.ref for entry in entries if entry is not None and not entry.deleting]
 
     def unclaimed(self) -> list[Binding]:
         """Pods that are pinned and whose claims do not hold their devices: kube-scheduler frees the claims of a pod

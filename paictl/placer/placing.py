@@ -104,14 +104,14 @@ def _waits(core: PlacerCore, entry: PodEntry) -> bool:
 
 def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
     """Gated pods by gang, the most urgent gang first."""
-    found: dict[str, list[PodEntry]] = {}
+    gangs: dict[str, list[PodEntry]] = {}
     for uid in core.gated:
         entry = core.table.by_uid.get(uid)
         if entry is not None and entry.reading is not None and _waits(core, entry):
-            found.setdefault(entry.reading.request.group, []).append(entry)
-    for members in found.values():
+            gangs.setdefault(entry.reading.request.group, []).append(entry)
+    for members in gangs.values():
         members.sort(key=lambda entry: entry.ref.key)
-    return sorted(found.values(), key=lambda members: _urgency(core, members))
+    return sorted(gangs.values(), key=lambda members: _urgency(core, members))
 
 
 def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[PodEntry]]:
@@ -357,7 +357,7 @@ def outsides(core: PlacerCore, member: PodEntry) -> Iterator[dict[str, str]]:
     value = {name: node.facts.labels.get(key, "") for name, node in core.health.nodes.items() if node.facts is not None}
     held, begun = _held(core, member)
     own = {value[name] for name in held if value.get(name)}
-    every = sorted({one for one in value.values() if one}, key=lambda one: (one not in own, one))
+    every = sorted({label for label in value.values() if label}, key=lambda label: (label not in own, label))
     for domain in every if not (begun and own) else sorted(own)[:1]:
         why = f"its PodGroup wants one {key} for all pods"
         yield {name: why for name in core.health.nodes if value.get(name) != domain}

@@ -80,8 +80,8 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
     allocation = status.get("allocation")
     results = None
     if allocation is not None:
-        found = (allocation.get("devices") or {}).get("results") or ()
-        results = tuple(Result(str(one["request"]), (one["driver"], one["pool"], one["device"])) for one in found)
+        rows = (allocation.get("devices") or {}).get("results") or ()
+        results = tuple(Result(str(row["request"]), (row["driver"], row["pool"], row["device"])) for row in rows)
     owner: Mapping[str, Any] = next(
         (reference for reference in about.get("ownerReferences") or () if reference.get("controller")), {}
     )
@@ -93,7 +93,7 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
         version=str(about.get("resourceVersion") or ""),
         owner=str(owner.get("uid") or "") if owner.get("kind") == "Pod" else "",
         requests=tuple(_request(request, constrained) for request in devices.get("requests") or ()),
-        results=results, reserved=tuple(str(one.get("uid")) for one in status.get("reservedFor") or ()),
+        results=results, reserved=tuple(str(consumer.get("uid")) for consumer in status.get("reservedFor") or ()),
         protected=FINALIZER in finalizers, finalizers=finalizers, deleting=bool(about.get("deletionTimestamp")),
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def _request(body: Mapping[str, Any], constrained: str) -> DeviceRequest:
 def claim_names(pod: Mapping[str, Any]) -> dict[str, str]:
     """The claims of a pod: the name in its spec to the claim's own; empty for one that has not been made yet."""
     status = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    made = {str(one["name"]): str(one.get("resourceClaimName") or "") for one in status}
+    made = {str(entry["name"]): str(entry.get("resourceClaimName") or "") for entry in status}
     return {
         str(claim["name"]): str(claim.get("resourceClaimName") or made.get(str(claim["name"]), ""))
         for claim in (pod.get("spec") or {}).get("resourceClaims") or ()

@@ -47,16 +47,16 @@ class DeviceDirectory:
 
     def slice_changed(self, body: Mapping[str, Any]) -> None:
         """A ResourceSlice is like this now."""
-        found = read_slice(body)
+        device_slice = read_slice(body)
         name = str(body["metadata"]["name"])
         with self._lock:
             touched = self._forget(name)
-            if found is not None and found.driver in self.drivers:
-                self._slices[name] = found
-                self._by_node.setdefault(found.node, {})[name] = found
-                self._pools[found.driver, found.pool] = found.node
-                self._maps.pop(found.node, None)
-                touched.add(found.node)
+            if device_slice is not None and device_slice.driver in self.drivers:
+                self._slices[name] = device_slice
+                self._by_node.setdefault(device_slice.node, {})[name] = device_slice
+                self._pools[device_slice.driver, device_slice.pool] = device_slice.node
+                self._maps.pop(device_slice.node, None)
+                touched.add(device_slice.node)
         self._tell(touched)
 
     def slice_gone(self, name: str) -> None:
@@ -95,12 +95,14 @@ class DeviceDirectory:
 
     def _selected(self, rule: TaintRule) -> set[str]:
         """The nodes of the devices that a rule is about, whose maps are made anew."""
-        found = {one.node for one in self._slices.values() if any(map(rule.selects, one.devices))}
-        for node in found:
+        nodes = {
+            device_slice.node for device_slice in self._slices.values() if any(map(rule.selects, device_slice.devices))
+        }
+        for node in nodes:
             self._maps.pop(node, None)
-        return found
+        return nodes
 
-    def _with_rules(self, found: Slice) -> Slice:
+    def _with_rules(self, device_slice: Slice) -> Slice:
         """A slice whose devices have the taints of the rules that select them, if they have none of their own."""
 
         def tainted(device: OfferedDevice) -> OfferedDevice:
@@ -108,7 +110,7 @@ class DeviceDirectory:
             taint = device.taint or next(rules, "")
             return replace(device, taint=taint) if taint else device
 
-        return replace(found, devices=tuple(map(tainted, found.devices))) if self._rules else found
+        return replace(device_slice, devices=tuple(map(tainted, device_slice.devices))) if self._rules else device_slice
 
     def plugged(self, node: str) -> frozenset[str]:
         """The resources that a node offers by device plugins."""

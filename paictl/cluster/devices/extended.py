@@ -62,7 +62,11 @@ def extended_claim(pod: Mapping[str, Any], resources: Mapping[str, str]) -> Exte
     spec = pod.get("spec") or {}
     init = list(spec.get("initContainers") or ())
     every = list(enumerate([*init, *(spec.get("containers") or ())]))
-    brief = [(index, one) for index, one in every if index < len(init) and one.get("restartPolicy") != "Always"]
+    brief = [
+        (index, container)
+        for index, container in every
+        if index < len(init) and container.get("restartPolicy") != "Always"
+    ]
     lasting = [pair for pair in every if pair not in brief]
     requests: list[ExtendedRequest] = []
     uses: list[RequestUse] = []

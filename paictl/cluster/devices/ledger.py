@@ -139,6 +139,6 @@ class ClaimLedger:
                     del self._promised[result.device]
 
 
-def _is_older(one: str, other: str) -> bool:
+def _is_older(version: str, other: str) -> bool:
     """Whether a resource version is older than another (numbers, and comparable since Kubernetes 1.35)."""
-    return one.isdigit() and other.isdigit() and int(one) < int(other)
+    return version.isdigit() and other.isdigit() and int(version) < int(other)

@@ -89,11 +89,11 @@ class PodClaims:
     def _missing(self, number: int, asked: ExtendedClaim | None) -> str:
         """What a pod that gets no claim of ours has to be told."""
         classes = " or ".join(self.options.classes)
-        said = f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims"
+        message = f"the pod has no claim on {number} devices of class {classes} in spec.resourceClaims"
         if asked is None:
-            return said
+            return message
         names = " and ".join({use.resource: None for use in asked.uses})
-        return f"{said}, and for {names} alone kube-scheduler would choose other devices than its cells"
+        return f"{message}, and for {names} alone kube-scheduler would choose other devices than its cells"
 
     def offering(self, node: str, facts: NodeFacts) -> NodeFacts:
         """The facts of a node with the resources for which claims are made there."""
@@ -200,8 +200,8 @@ class PodClaims:
         noted = {devices[index].key for index in indexes if index in devices}
         if held == noted:
             return ""
-        said = ", ".join(sorted(name for _, _, name in held)) or "nothing"
-        return f"its annotation names {_named(indexes)} of node {node}, but its claims hold {said}"
+        held_names = ", ".join(sorted(name for _, _, name in held)) or "nothing"
+        return f"its annotation names {_named(indexes)} of node {node}, but its claims hold {held_names}"
 
     def bad_on(self, node: str, is_ours: Callable[[str], bool]) -> Mapping[int, str]:
         """Indexes of the leaf cells of a node that no pod can have now, and why.
@@ -237,12 +237,12 @@ class PodClaims:
 
     def fits(self, claim: ResourceClaim, node: str, indexes: Sequence[int]) -> bool:
         """Whether a claim holds just what it should for its pod's place."""
-        mine = [one for one in self.ledger.of_pod(claim.owner) if one.asks(self.options.classes)]
+        mine = [candidate for candidate in self.ledger.of_pod(claim.owner) if candidate.asks(self.options.classes)]
         try:
             assigned = assign(mine, self._devices(node, indexes), self.options.classes)
         except ClaimError:
             return False
-        return any(one.key == claim.key and claim.results == results for one, results in assigned)
+        return any(candidate.key == claim.key and claim.results == results for candidate, results in assigned)
 
 
 def _check_extended(asked: ExtendedClaim, number: int) -> None:

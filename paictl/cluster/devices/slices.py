@@ -104,21 +104,21 @@ def read_slice(body: Mapping[str, Any]) -> Slice | None:
 def read_rule(body: Mapping[str, Any]) -> TaintRule | None:
     """A DeviceTaintRule as the API server has it; None if its taint keeps nobody away."""
     spec = body.get("spec") or {}
-    selector, said = spec.get("deviceSelector") or {}, _taint([spec.get("taint") or {}])
+    selector, taint = spec.get("deviceSelector") or {}, _taint([spec.get("taint") or {}])
     driver, pool, device = (str(selector.get(key) or "") for key in ("driver", "pool", "device"))
-    return TaintRule(driver, pool, device, said) if said else None
+    return TaintRule(driver, pool, device, taint) if taint else None
 
 
 def read_record(text: str) -> dict[str, int]:
     """The annotation `RECORD`; empty if it is missing or not what we write, as somebody may have edited it."""
     try:
-        found = json.loads(text) if text else {}
+        record = json.loads(text) if text else {}
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         return {}
-    kept = {str(bus): index for bus, index in found.items() if type(index) is int and index >= 0}
-    return kept if len(set(kept.values())) == len(kept) == len(found) else {}
+    kept = {str(bus): index for bus, index in record.items() if type(index) is int and index >= 0}
+    return kept if len(set(kept.values())) == len(kept) == len(record) else {}
 
 
 def write_record(record: Mapping[str, int]) -> str:
@@ -135,8 +135,8 @@ def device_map(
     and an index without a usable device is bad.
     """
     wanted = sorted(promised)
-    mine = [one for one in slices if one.driver in drivers]
-    names = sorted({one.driver for one in mine})
+    mine = [device_slice for device_slice in slices if device_slice.driver in drivers]
+    names = sorted({device_slice.driver for device_slice in mine})
     if len(names) != 1:
         why = f"drivers {' and '.join(names)} both publish devices" if names else f"no slices of {_listed(drivers)}"
         hint = f"{why}; choose one by --device-driver" if names else f"{why}; is the driver running there?"
@@ -162,8 +162,8 @@ def device_map(
             for index, device in sorted(placed.items())
             if index not in wanted and device.bus
         ]
-    said = tuple(f"node {node}, driver {driver}: {finding}" for finding in (*findings, *strange))
-    return DeviceMap(node, placed, bad, said, kept)
+    remarks = tuple(f"node {node}, driver {driver}: {finding}" for finding in (*findings, *strange))
+    return DeviceMap(node, placed, bad, remarks, kept)
 
 
 def _listed(drivers: Sequence[str]) -> str:
@@ -179,23 +179,23 @@ def _is_whole(body: Mapping[str, Any]) -> bool:
 def _device(driver: str, pool: str, body: Mapping[str, Any]) -> OfferedDevice:
     attributes = {str(name).rpartition("/")[2]: value for name, value in (body.get("attributes") or {}).items()}
 
-    def told(name: str) -> str:
+    def attribute(name: str) -> str:
         return str((attributes.get(name) or {}).get("string") or "")
 
-    bus = next((told(name) for name in _BUS if name in attributes), "")
+    bus = next((attribute(name) for name in _BUS if name in attributes), "")
     return OfferedDevice(
-        driver, pool, str(body["name"]), bus.lower(), told("uuid"), _taint(body.get("taints") or ()),
-        told("productName"), told("pcieRoot"),
+        driver, pool, str(body["name"]), bus.lower(), attribute("uuid"), _taint(body.get("taints") or ()),
+        attribute("productName"), attribute("pcieRoot"),
     )  # fmt: skip
 
 
 def _taint(taints: Iterable[Mapping[str, Any]]) -> str:
     """The first of these that keeps pods away; empty if none does."""
-    found = next((taint for taint in taints if taint.get("effect") in _BLOCKING), None)
-    if found is None:
+    first = next((taint for taint in taints if taint.get("effect") in _BLOCKING), None)
+    if first is None:
         return ""
-    value = f"={found['value']}" if found.get("value") else ""
-    return f"{found.get('key')}{value}:{found['effect']}"
+    value = f"={first['value']}" if first.get("value") else ""
+    return f"{first.get('key')}{value}:{first['effect']}"
 
 
 def complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
@@ -203,10 +203,12 @@ def complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
     kube-scheduler's own allocator."""
     devices: list[OfferedDevice] = []
     findings: list[str] = []
-    for pool in sorted({one.pool for one in slices}):
-        newest = max(one.generation for one in slices if one.pool == pool)
-        current = [one for one in slices if one.pool == pool and one.generation == newest]
-        count = max(one.count for one in current)
+    for pool in sorted({device_slice.pool for device_slice in slices}):
+        newest = max(device_slice.generation for device_slice in slices if device_slice.pool == pool)
+        current = [
+            device_slice for device_slice in slices if device_slice.pool == pool and device_slice.generation == newest
+        ]
+        count = max(device_slice.count for device_slice in current)
         if len(current) < count:
             findings.append(
                 text(
@@ -217,7 +219,7 @@ def complete(slices: Sequence[Slice]) -> tuple[list[OfferedDevice], list[str]]:
                 )
             )
         else:
-            devices += [device for one in current for device in one.devices]
+            devices += [device for device_slice in current for device in device_slice.devices]
     return devices, findings
 
 

@@ -63,19 +63,21 @@ def described(client: KubeClient, namespace: str) -> str:
     """
     for server in DOORS.values():
         try:
-            found = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{server}")
+            deployment = client.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{server}")
         except KubeError as error:
             if error.status not in (403, 404):
                 raise
             continue
         words = [
             str(word)
-            for container in found["spec"]["template"]["spec"]["containers"]
+            for container in deployment["spec"]["template"]["spec"]["containers"]
             for word in container.get("command", ())
         ]
-        said = {name: [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")] for name in OPTIONS}
+        settings = {
+            name: [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")] for name in OPTIONS
+        }
         mode, options = read_options(
-            (said["devices"] or ["environment"])[0], said["device-class"], said["device-driver"]
+            (settings["devices"] or ["environment"])[0], settings["device-class"], settings["device-driver"]
         )
         lacks = _facts(client, options)
         if mode is DeviceMode.ENVIRONMENT:
@@ -132,10 +134,10 @@ def _resources(client: KubeClient, options: ClaimOptions) -> dict[str, str]:
     """The extended resources that stand for the classes (since Kubernetes 1.36), if claims may be made for them."""
     rights = (("create", "resourceclaims", GROUP), ("patch", "pods/status", ""))
     classes = {name: client.get(f"{API}/deviceclasses/{name}")["spec"] for name in options.classes}
-    found = {
+    resources = {
         str(spec["extendedResourceName"]): name for name, spec in classes.items() if "extendedResourceName" in spec
     }
-    return found if found and all(may(client, *right) for right in rights) else {}
+    return resources if resources and all(may(client, *right) for right in rights) else {}
 
 
 def _minor(client: KubeClient) -> int:

@@ -130,12 +130,12 @@ class ClaimWriter:
         about = {"uid": claim.uid, "resourceVersion": claim.version, **body.get("metadata", {})}
         path = claim_path(claim.namespace, claim.name, part)
         try:
-            found = self.client.request("PATCH", path, {**body, "metadata": about}, kind=MERGE, timeout=timeout)
+            answer = self.client.request("PATCH", path, {**body, "metadata": about}, kind=MERGE, timeout=timeout)
         except KubeError as error:
             if error.status not in (404, 409):
                 raise
             return None
-        return self._noted(found)
+        return self._noted(answer)
 
     def _read(self, claim: ResourceClaim, timeout: float) -> ResourceClaim:
         try:

@@ -65,8 +65,8 @@ def anchor(wall: float) -> Anchor | None:
 
 def anchor_row(wall: float) -> list[object] | None:
     """The same as JSON values."""
-    found = anchor(wall)
-    return None if found is None else [found.wall, found.boot, found.since_boot]
+    point = anchor(wall)
+    return None if point is None else [point.wall, point.boot, point.since_boot]
 
 
 def steady(row: Sequence[Any] | None, wall: float) -> float:

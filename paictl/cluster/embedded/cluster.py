@@ -293,18 +293,18 @@ class EmbeddedCluster:
         """Jobs in order of submission, without tasks."""
         with self._still() as still:
             if still is not None:
-                found, epoch = still.jobs(), self.epoch
+                pairs, epoch = still.jobs(), self.epoch
                 if ended:
                     rows = self._store.ended_views()
-                    found += [(number, view_from(row, epoch, tasks=False)) for number, row in rows]
-                return [view for _, view in sorted(found, key=lambda pair: pair[0])]
+                    pairs += [(number, view_from(row, epoch, tasks=False)) for number, row in rows]
+                return [view for _, view in sorted(pairs, key=lambda pair: pair[0])]
         return self._live.jobs(ended=ended)
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
         with self._still() as still:
-            if still is not None and (found := still.job(key)) is not None:
-                return found
+            if still is not None and (view := still.job(key)) is not None:
+                return view
             if still is not None and (row := self._store.job(key)) is not None and SHOWN in row.data:
                 with whole():
                     return view_from({**row.view, "tasks": row.data[SHOWN]}, self.epoch)

@@ -198,8 +198,8 @@ class AddWindow(LoggedCommand):
 
     def fields(self) -> dict[str, Any]:
         """What a window that only keeps nodes free says more than others."""
-        found = LoggedCommand.fields(self)  # not super(): a frozen class is made anew
-        return found if self.hold else {key: value for key, value in found.items() if key != "hold"}
+        values = LoggedCommand.fields(self)  # not super(): a frozen class is made anew
+        return values if self.hold else {key: value for key, value in values.items() if key != "hold"}
 
     def act(self, world: World) -> object:
         """The window."""

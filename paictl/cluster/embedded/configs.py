@@ -69,17 +69,17 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
     """The jobs as they begin, without numbers yet; raises as `taking.all_taken` does."""
     return [
         LiveJob(
-            key=found.key,
+            key=taken.key,
             number=0,
-            data=as_taken(request, found.job),
-            job=found.job,
-            plan=found.plan,
-            durations=found.durations,
+            data=as_taken(request, taken.job),
+            job=taken.job,
+            plan=taken.plan,
+            durations=taken.durations,
             submitted=now,
-            status=lifecycle.submit(found.job).status,
-            tags=found.job.tags,
+            status=lifecycle.submit(taken.job).status,
+            tags=taken.job.tags,
         )
-        for request, found in zip(requests, all_taken(requests, configuration), strict=True)
+        for request, taken in zip(requests, all_taken(requests, configuration), strict=True)
     ]
 
 

@@ -124,8 +124,8 @@ class Dispatcher:
 
     def guaranteed(self, group: str) -> bool:
         """Whether a group holds its devices with a guarantee; not so if the scheduler does not know it."""
-        found = None if self.engine is None else self.engine.state.groups.by_name.get(group)
-        return found is not None and found.virtual is not None
+        known = None if self.engine is None else self.engine.state.groups.by_name.get(group)
+        return known is not None and known.virtual is not None
 
     def leaf_type(self, chain: str) -> str:
         """The type of the devices of a chain; the chain's name if the scheduler does not know it."""
@@ -227,12 +227,12 @@ class Dispatcher:
 
     def strongest(self) -> dict[str, int]:
         """The highest priority of the guaranteed pods that wait, by virtual cluster."""
-        found: dict[str, int] = {}
+        highest: dict[str, int] = {}
         for bucket in self._buckets.values():
             request = self._head(bucket)
             if request.guaranteed:
-                found[request.vc] = max(request.priority, found.get(request.vc, 0))
-        return found
+                highest[request.vc] = max(request.priority, highest.get(request.vc, 0))
+        return highest
 
     def held(self) -> Iterator[PodRequest]:
         """A pod of each kind of request that would be tried now if nothing held it back."""
@@ -406,13 +406,13 @@ class Dispatcher:
         would never be asked again. Else it is the one with the first promised start.
         """
         assert self.engine is not None  # noqa: S101 - asked by all callers
-        found: dict[Signature, tuple[int, LineRow]] = {}
+        earliest: dict[Signature, tuple[int, LineRow]] = {}
         promised = () if self.backfill is None else self.backfill.by_start()
         for at, group in (*((-1, group) for group in self.engine.state.groups.waiting.values()), *promised):
             if group in self._groups:  # what stands in for a member of a gang does not wait itself
                 key, row = self._row(group)
-                found[key] = min((at, row), found.get(key, (at, row)))
-        return {key: row for key, (_, row) in found.items()}
+                earliest[key] = min((at, row), earliest.get(key, (at, row)))
+        return {key: row for key, (_, row) in earliest.items()}
 
     def _row(self, group: str) -> tuple[Signature, LineRow]:
         """The kind of a waiting group, and its place in the queue."""

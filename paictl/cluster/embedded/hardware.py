@@ -47,9 +47,9 @@ class WithHardware:
         if (engine := self.dispatcher.engine) is None:
             return {}
         tree = engine.state.physical
-        found = {name: max(tree.chains[tree.chain[cell]].instances for cell in cells)
+        by_node = {name: max(tree.chains[tree.chain[cell]].instances for cell in cells)
                  for name, cells in tree.nodes.items()}  # fmt: skip
-        return {name: instances for name, instances in found.items() if instances}
+        return {name: instances for name, instances in by_node.items() if instances}
 
     def _device_names(self, node: str, devices: Iterable[int]) -> list[str]:
         instances = self.divided().get(node, 0)

@@ -46,17 +46,17 @@ class WithPages:
         """The jobs of a page: views are made of these only, however many jobs there are."""
         with self._world() as world:
             live = {job.number: job for job in (*world.jobs.values(), *world.ended)}
-            found = []
+            matches = []
             for number, job in live.items():
                 about = job.key, job.job.vc, STATES[job.status.state]
                 if query.keeps(*about, job.tags):
-                    found.append((query.place(*about, job.ended), number))
+                    matches.append((query.place(*about, job.ended), number))
             for number, key, vc, state, ended, tags in self._store.ended_index(query.users):
                 about = key, vc, JobState(state)
                 if query.keeps(*about, json.loads(tags) if tags else ()):
-                    found.append((query.place(*about, ended), number))
-            found.sort(reverse=query.descending)
-            wanted = [number for _, number in found[query.offset : query.offset + query.limit]]
+                    matches.append((query.place(*about, ended), number))
+            matches.sort(reverse=query.descending)
+            wanted = [number for _, number in matches[query.offset : query.offset + query.limit]]
             stored = dict(self._store.views_of(number for number in wanted if number not in live))
             epoch = self.epoch
 
@@ -65,7 +65,7 @@ class WithPages:
                     return view_of(live[number], epoch, tasks=False)
                 return view_from(stored[number], epoch, tasks=False)
 
-            return JobPage([view(number) for number in wanted], len(found))
+            return JobPage([view(number) for number in wanted], len(matches))
 
 
 def row_of(job: LiveJob, epoch: datetime) -> JobRow:

@@ -108,16 +108,20 @@ class Live(WithPages, ImaginedPods):
 
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Cordon, uncordon, fail or heal a node."""
-        return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
+        return self._write(
+            commands.SetNode(name, change), lambda world: _node_named(node_views(world, self.epoch), name)
+        )
 
     def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:
         """Let devices of a node fail, or heal."""
         command = commands.SetDevices(name, change, tuple(devices))
-        return self._write(command, lambda world: _one(node_views(world, self.epoch), name))
+        return self._write(command, lambda world: _node_named(node_views(world, self.epoch), name))
 
     def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
-        return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))
+        return self._write(
+            commands.AddNode(machine), lambda world: _node_named(node_views(world, self.epoch), machine.name)
+        )
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
@@ -267,12 +271,12 @@ class Live(WithPages, ImaginedPods):
         """Jobs in order of submission, without tasks."""
         with self._world() as world:
             fresh = [*world.jobs.values(), *(world.ended if ended else ())]
-            found = [(job.number, view_of(job, self.epoch, tasks=False)) for job in fresh]
+            pairs = [(job.number, view_of(job, self.epoch, tasks=False)) for job in fresh]
             if ended:
-                found += [
+                pairs += [
                     (number, view_from(view, self.epoch, tasks=False)) for number, view in self._store.ended_views()
                 ]
-            return [view for _, view in sorted(found, key=lambda pair: pair[0])]
+            return [view for _, view in sorted(pairs, key=lambda pair: pair[0])]
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
@@ -488,5 +492,5 @@ class Live(WithPages, ImaginedPods):
         return dumped
 
 
-def _one(views: Sequence[NodeView], name: str) -> NodeView:
+def _node_named(views: Sequence[NodeView], name: str) -> NodeView:
     return next(view for view in views if view.machine.name == name)

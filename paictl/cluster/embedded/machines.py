@@ -112,7 +112,11 @@ class Machines:
         old.machine.check_devices(chosen)
         since = {} if not broken else dict.fromkeys(chosen, now)
         kept = dict(zip(old.bad_devices, old.bad_since, strict=True))
-        bad = dict(sorted((since | kept).items())) if broken else {one: kept[one] for one in kept if one not in chosen}
+        bad = (
+            dict(sorted((since | kept).items()))
+            if broken
+            else {device: kept[device] for device in kept if device not in chosen}
+        )
         self._nodes[name] = replace(old, bad_devices=tuple(bad), bad_since=tuple(bad.values()))
         return old, self._nodes[name]
 
@@ -132,5 +136,5 @@ class Machines:
             machine = machine_from(row["machine"])
             bad = tuple(row.get("bad_devices", ()))  # clusters of earlier versions do not say them
             since = Millis(row["since"])
-            at = tuple(Millis(one) for one in row.get("bad_since", (since,) * len(bad)))
+            at = tuple(Millis(moment) for moment in row.get("bad_since", (since,) * len(bad)))
             self._nodes[machine.name] = EmbeddedNode(machine, since, row["cordoned"], row["failed"], bad, at)

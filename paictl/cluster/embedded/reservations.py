@@ -127,8 +127,8 @@ class WithReservations:
         if timer.kind == BEGIN:
             self._say(EventKind.RESERVATION_STARTED, subject, reservation_words(known), **_data(known))
             for needed, kept in self._short(known):
-                said = f"{kept} of {needed} cells are free or can be made free"
-                self._say(EventKind.RESERVATION_SHORT, subject, said, vc=known.vc, needed=needed, kept=kept)
+                message = f"{kept} of {needed} cells are free or can be made free"
+                self._say(EventKind.RESERVATION_SHORT, subject, message, vc=known.vc, needed=needed, kept=kept)
             at = Millis(timer.detail + known.end - known.start)
             self.loop.schedule(at, EventPriority.TIMER, Timer(END, known.name, timer.detail))
         else:

@@ -82,7 +82,7 @@ class WorldSharing:
         self._used_devices: DevicesInUse | None = None
         self._recently: tuple[Millis, Counter[Who]] | None = None
         """The recent use at an instant: within one nothing is added to it."""
-        self._told: dict[str, str] = {}
+        self._levels: dict[str, str] = {}
         """What was said last of a budget: month and level."""
         self._heads: dict[str, str] = {}
         """Groups with a promised start by virtual cluster, as they were written down."""
@@ -299,12 +299,12 @@ class WorldSharing:
             self._starts[group] = at
             when = rfc3339(instant(self.epoch, at))
             if before is None or again:
-                said = f"starts at {when} at the latest"
-                self._say(EventKind.START_PROMISED, f"job/{self._job(request.uid)}", said, at=when)
+                message = f"starts at {when} at the latest"
+                self._say(EventKind.START_PROMISED, f"job/{self._job(request.uid)}", message, at=when)
             elif at > before:
                 was = rfc3339(instant(self.epoch, before))
-                said = f"was promised to start at {was} at the latest, which does not hold: {when}"
-                self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", said, at=when, before=was)
+                message = f"was promised to start at {was} at the latest, which does not hold: {when}"
+                self._say(EventKind.START_DELAYED, f"job/{self._job(request.uid)}", message, at=when, before=was)
         self._lost = {group: why for group, why in self._lost.items() if group in self._starts and group not in starts}
 
     def promised_starts(self) -> tuple[PromisedStart, ...]:
@@ -326,8 +326,8 @@ class WorldSharing:
                 continue
             self._lost[group], was = why, rfc3339(instant(self.epoch, at))
             job = next((key for key, job in self._world.jobs.items() if group in job.plan.groups), group)
-            said = f"was promised to start at {was} at the latest, which does not hold: {why}"
-            self._say(EventKind.START_DELAYED, f"job/{job}", said, before=was, why=why)
+            message = f"was promised to start at {was} at the latest, which does not hold: {why}"
+            self._say(EventKind.START_DELAYED, f"job/{job}", message, before=was, why=why)
 
     def _wake_for_start(self) -> None:
         """Ask again at the next promised start: it may come at an instant at which no job ends.
@@ -399,11 +399,11 @@ class WorldSharing:
 
     def _tell(self, state: BudgetState, month: str) -> None:
         key, now = f"{state.budget.vc}/{state.budget.user}/{state.user}", f"{month} {state.level}"
-        before = self._told.get(key, "")
+        before = self._levels.get(key, "")
         if state.level is BudgetLevel.OK:
-            self._told.pop(key, None)
+            self._levels.pop(key, None)
         elif now != before:
-            self._told[key] = now
+            self._levels[key] = now
             self._say(
                 _KINDS[state.level], state.subject, str(state.said), hours=state.used / HOUR,
                 budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
@@ -423,7 +423,7 @@ class WorldSharing:
 
     def dump(self) -> dict[str, Any]:
         """The month's use, and what was said of budgets."""
-        told = {"told": self._told} if self._told else {}
+        levels = {"told": self._levels} if self._levels else {}
         backfill = self._world.dispatcher.backfill
         heads = self._heads if backfill is None else backfill.heads
         planned = self._planned if backfill is None else backfill.planned
@@ -432,14 +432,14 @@ class WorldSharing:
         starts |= {"lost": self._lost} if self._lost else {}
         month = self.enter().dump()
         recent = {} if self._recent is None else {"recent": self._recent.dump()}
-        return {**month, **told, **starts, **recent}
+        return {**month, **levels, **starts, **recent}
 
     def restore(self, data: Mapping[str, Any] | None) -> None:
         """The inverse of `dump`."""
         self.month = None if data is None else MonthUse.load(data)
         recent = (data or {}).get("recent")
         self._recent = None if recent is None else DecayedUse.load(recent)
-        self._told = dict((data or {}).get("told", {}))
+        self._levels = dict((data or {}).get("told", {}))
         self._heads = dict((data or {}).get("heads", {}))
         self._lost = dict((data or {}).get("lost", {}))
         self._starts = {group: Millis(at) for group, at in (data or {}).get("starts", {}).items()}

@@ -69,8 +69,8 @@ class Still:
     def job(self, key: str) -> JobView | None:
         """A job that has not ended, None if there is none of that key."""
         with whole():
-            found = next((row for row in self._row["jobs"] if row["key"] == key), None)
-            return None if found is None else view_from(found, self._epoch)
+            job = next((row for row in self._row["jobs"] if row["key"] == key), None)
+            return None if job is None else view_from(job, self._epoch)
 
     def nodes(self) -> list[NodeView]:
         """All nodes by name."""
@@ -120,10 +120,12 @@ def dump_view(view: JobView, epoch: datetime) -> Row:
 def view_from(row: Mapping[str, Any], epoch: datetime, *, tasks: bool = True) -> JobView:
     """The inverse of `dump_view`; without `tasks` the short form of lists."""
     shown = tuple(_task_from(task, epoch) for task in row["tasks"]) if tasks else ()
-    repairs = tuple(MemberRepair(**{**one, **_instants(one, epoch, _REPAIR)}) for one in row.get("repairs", ()))
+    repairs = tuple(
+        MemberRepair(**{**repair, **_instants(repair, epoch, _REPAIR)}) for repair in row.get("repairs", ())
+    )
     tags = tuple(row.get("tags", ()))
-    said = {"state": JobState(row["state"]), "tasks": shown, "repairs": repairs, "tags": tags}
-    return JobView(**{**row, **_instants(row, epoch, _JOB), **said})
+    values = {"state": JobState(row["state"]), "tasks": shown, "repairs": repairs, "tags": tags}
+    return JobView(**{**row, **_instants(row, epoch, _JOB), **values})
 
 
 def _task_from(row: Mapping[str, Any], epoch: datetime) -> TaskView:
@@ -137,11 +139,11 @@ def dump_node(view: NodeView, epoch: datetime) -> Row:
 
 def node_from(row: Mapping[str, Any], epoch: datetime) -> NodeView:
     """The inverse of `dump_node`."""
-    said = {
+    values = {
         "machine": machine_from(row["machine"]), "condition": NodeCondition(row["condition"]),
         **{name: tuple(row[name]) for name in ("pods", "bad_devices", "pods_at_risk")},
     }  # fmt: skip
-    return NodeView(**{**row, **_instants(row, epoch, _SINCE), **said})
+    return NodeView(**{**row, **_instants(row, epoch, _SINCE), **values})
 
 
 def machine_from(row: Mapping[str, Any]) -> MachineSpec:

@@ -132,14 +132,14 @@ class Store:
             raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
         with explained(folder):
             store = cls(folder, _connected(folder / FILE))
-            found = store.meta("schema") if store.filled() else None
-        if found is None:
+            version = store.meta("schema") if store.filled() else None
+        if version is None:
             raise ClusterError("not a cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
-        if found != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise ClusterError(
                 i18n.text("was made by another version of paictl "
                           "(state version {found}, this one reads {schema_version})",
-                          found=found, schema_version=SCHEMA_VERSION),
+                          found=version, schema_version=SCHEMA_VERSION),
                 where=str(folder), hint="use it with that version, or take it down: paictl cluster down",
             )  # fmt: skip
         return store

@@ -133,10 +133,10 @@ def _keep_administrator(db: sqlite3.Connection, leaving: str) -> None:
 def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
             db.executescript(_TABLES)
-        elif found != _SCHEMA:
+        elif version != _SCHEMA:
             raise ClusterError(
                 "the users of this cluster were stored by another version of paictl", where=str(path),
                 hint="use it with that version",

@@ -105,8 +105,8 @@ def losses_of(world: World, name: str, ended: int, versions: int) -> tuple[str, 
         CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
         **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
     }
-    count, one, many = lost.get(name, (0, "", ""))
-    return (f"{count} {one if count == 1 else many}",) if count else ()
+    count, singular, plural = lost.get(name, (0, "", ""))
+    return (f"{count} {singular if count == 1 else plural}",) if count else ()
 
 
 def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:

@@ -86,8 +86,8 @@ class WithWindows:
         window = self.windows.find(timer.subject)
         if timer.kind == NOTICE:
             for key, nodes in self._leaving(window).items():
-                said = f"{window_words(window)}: it has to leave {', '.join(nodes)}, and starts again elsewhere then"
-                self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", said, window=window.name, nodes=nodes,
+                message = f"{window_words(window)}: it has to leave {', '.join(nodes)}, and starts again elsewhere then"
+                self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", message, window=window.name, nodes=nodes,
                           reason=window.reason)  # fmt: skip
         elif timer.kind == BEGIN:
             for node in window.nodes:
@@ -103,9 +103,9 @@ class WithWindows:
             self.windows = self.windows.without(window.name)
             self._ended(window, f"window {window.name} is over", removed=False)
 
-    def _ended(self, window: Window, said: str, *, removed: bool) -> None:
+    def _ended(self, window: Window, message: str, *, removed: bool) -> None:
         for node in () if window.hold else window.nodes:
-            self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", said, window=window.name, removed=removed)
+            self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", message, window=window.name, removed=removed)
         self.dispatcher.reconsider()
 
     def drain(self) -> None:

@@ -203,8 +203,8 @@ class World(WithWindows, WithReservations, WithHardware):
         """A running pod has come to its end; its devices are free. `more` is what a machine may want to know."""
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason, lost=what in (PodChange.PREEMPTED, PodChange.LOST))
-        said = f"{_task(ref)}: {reason}" if reason else _task(ref)
-        self._say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
+        message = f"{_task(ref)}: {reason}" if reason else _task(ref)
+        self._say(ENDS[what], f"job/{key}", message, ref, reason=reason, **more)
         self._notify(key, ref, what)
 
     def book_pod(self, job: LiveJob, ref: TaskRef, run: Run) -> None:

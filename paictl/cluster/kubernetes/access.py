@@ -59,8 +59,12 @@ class KubernetesAccess:
         """What was given, by user; a role that needs several bindings once."""
         with told():
             bodies = [(given(body), is_whole(body)) for body in self._bindings({"labelSelector": SELECTOR})]
-        found = {(one.user, one.role, one.namespace): one for one, whole in bodies if one is not None and whole}
-        return tuple(found[key] for key in sorted(found))
+        by_key = {
+            (access.user, access.role, access.namespace): access
+            for access, whole in bodies
+            if access is not None and whole
+        }
+        return tuple(by_key[key] for key in sorted(by_key))
 
     def modified_bindings(self) -> Sequence[str]:
         """Bindings with our labels that give something else than was given, or to others, as KIND/NAMESPACE/NAME."""
@@ -107,12 +111,12 @@ class KubernetesAccess:
         with told():
             ours = list(self._ours())
             meant = [
-                (path, one)
-                for path, one in ours
-                if one.user == user and role in (None, one.role) and namespace in ("", one.namespace)
+                (path, access)
+                for path, access in ours
+                if access.user == user and role in (None, access.role) and namespace in ("", access.namespace)
             ]  # also what was modified since: nothing that we gave may stay
             if not meant:
-                users = sorted({one.user for _, one in ours})
+                users = sorted({access.user for _, access in ours})
                 raise ClusterError(
                     text("{user} does not have this role here", user=user),
                     hint=did_you_mean(user, [name for name in users if name != user])
@@ -120,7 +124,7 @@ class KubernetesAccess:
                 )
             for path, _ in meant:
                 delete(self._client, path)
-        removed = {(one.user, one.role, one.namespace): one for _, one in meant}
+        removed = {(access.user, access.role, access.namespace): access for _, access in meant}
         return tuple(removed[key] for key in sorted(removed))
 
     # --- checks
@@ -140,9 +144,9 @@ class KubernetesAccess:
                 text("{space} is not a tenant's namespace", space=name),
                 hint=text("for people who look after the cluster: --role operator"),
             )
-        found = space["metadata"].get("labels") or {}
-        missing = [f"{key}={value}" for key, value in GUARDED.items() if found.get(key) != value]
-        if found.get(ENFORCE) not in ("baseline", "restricted"):
+        space_labels = space["metadata"].get("labels") or {}
+        missing = [f"{key}={value}" for key, value in GUARDED.items() if space_labels.get(key) != value]
+        if space_labels.get(ENFORCE) not in ("baseline", "restricted"):
             missing.append(f"{ENFORCE}=baseline")
         if request.role is AccessRole.TENANT and missing:
             raise ClusterError(
@@ -154,24 +158,24 @@ class KubernetesAccess:
         """Raise `ClusterError` if other bindings would make more of a role than it says."""
         if request.role is AccessRole.ADMIN:
             return
-        for one in self._others(request.user, request.groups):
-            if one.role == EVERYTHING:
+        for right in self._others(request.user, request.groups):
+            if right.role == EVERYTHING:
                 raise ClusterError(
                     text(
                         "{subject} already has cluster-admin through {binding}",
-                        subject=one.subject,
-                        binding=one.binding,
+                        subject=right.subject,
+                        binding=right.binding,
                     ),
                     hint=text("choose another name or group, or --role admin"),
                 )
         if request.role is not AccessRole.TENANT:
             return
-        for one in self._others("", (), request.namespace):  # pods run under any of them
-            if one.namespace != request.namespace or one.role == EVERYTHING:
+        for right in self._others("", (), request.namespace):  # pods run under any of them
+            if right.namespace != request.namespace or right.role == EVERYTHING:
                 raise ClusterError(
                     text(
                         "pods of {space} can use {subject}, which has the rights of {role} through {binding}",
-                        space=request.namespace, subject=one.subject, role=one.role, binding=one.binding,
+                        space=request.namespace, subject=right.subject, role=right.role, binding=right.binding,
                     ),
                     hint=text("remove that binding, or choose another namespace for the tenant"),
                 )  # fmt: skip

@@ -128,8 +128,8 @@ class KubernetesCluster:
     def epoch(self) -> datetime:
         """When the cluster came up: its namespace `kube-system` is as old as it is."""
         with told():
-            found = self._client.get("/api/v1/namespaces/kube-system")
-        at = read_time(found["metadata"].get("creationTimestamp"))
+            namespace = self._client.get("/api/v1/namespaces/kube-system")
+        at = read_time(namespace["metadata"].get("creationTimestamp"))
         if at is None:
             raise ClusterError("the server did not report its version", where=self._client.where)
         return at
@@ -195,7 +195,7 @@ class KubernetesCluster:
 
     def _all(self, path: str, fields: str = "") -> list[Json]:
         query = {"fieldSelector": fields} if fields else None
-        return [one for _, page in self._client.list(path, query) for one in page]
+        return [body for _, page in self._client.list(path, query) for body in page]
 
     # --- maintenance
 
@@ -328,9 +328,9 @@ class KubernetesCluster:
     def jobs_kept(self) -> Millis | None:
         """How long the job controller keeps jobs that have ended."""
         with told():
-            said = str(self._services.settings(CONTROLLER).get("keep", ""))
+            keep = str(self._services.settings(CONTROLLER).get("keep", ""))
         try:
-            seconds = parse_duration(said)
+            seconds = parse_duration(keep)
         except DurationError as error:
             error.where = f"{CONTROLLER}.keep"
             raise
@@ -369,8 +369,8 @@ class KubernetesCluster:
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
         with told():
-            found = events_of(*self._jobs.everything(subject))
-        return [event for event in found if subject in (None, event.subject) and event.number > after]
+            events = events_of(*self._jobs.everything(subject))
+        return [event for event in events if subject in (None, event.subject) and event.number > after]
 
     # --- scheduling
 
@@ -545,8 +545,8 @@ class KubernetesCluster:
     def left_by_openpai(self) -> OpenPaiLeft:
         """What OpenPAI's own `config push` has stored."""
         with told():
-            found = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
-            data = (found or {}).get("data") or {}
+            config_map = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
+            data = (config_map or {}).get("data") or {}
             if not data:
                 raise ClusterError(
                     "this cluster has no OpenPAI configuration", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
@@ -555,5 +555,5 @@ class KubernetesCluster:
             return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
 
     def _openpai_id(self) -> str:
-        found = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_ID)) or {}
-        return str((found.get("data") or {}).get("cluster-id", "")).strip()
+        config_map = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_ID)) or {}
+        return str((config_map.get("data") or {}).get("cluster-id", "")).strip()

@@ -37,7 +37,7 @@ def read_doors(client: KubeClient) -> dict[str, bytes]:
 
     Raises `ClusterError` if it runs and shows nothing, `KubeError` and `NoAnswerError` as any request.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     runs = ""
     for kind, door in DOORS.items():
         if find(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{door}") is None:
@@ -46,13 +46,13 @@ def read_doors(client: KubeClient) -> dict[str, bytes]:
         selector = {"labelSelector": f"{NAME}={door},{LEADER}=true"}
         for pod in client.get(path_of(NAMESPACE, "pods"), query=selector)["items"][:1]:
             reader = _DoorReader(client, kind, door, str(pod["metadata"]["name"]))
-            found |= {f"{door}/{name}": reader.read(path) for name, path in PATHS.items()}
-    if runs and not found:
+            files |= {f"{door}/{name}": reader.read(path) for name, path in PATHS.items()}
+    if runs and not files:
         raise ClusterError(
             text("no pod of {door} leads, so nothing records decisions", door=runs),
             hint="paictl service status -n hivedscheduler",
         )
-    return found
+    return files
 
 
 class _DoorReader:
@@ -84,9 +84,9 @@ class _DoorReader:
                 hint="paictl service refresh -n hivedscheduler",
             )
         if status != 200 and path != PATHS["readyz.txt"]:  # which says what is wrong by a 503
-            said = " ".join(body[:300].decode(errors="replace").split()) or str(status)
+            problem = " ".join(body[:300].decode(errors="replace").split()) or str(status)
             raise ClusterError(
-                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=problem)
             )
         return body
 
@@ -103,17 +103,17 @@ class _DoorReader:
             body = reply.read(MOST_BYTES + 1)
             again = reply.headers.get("Retry-After", "")
         except (OSError, http.client.HTTPException) as error:
-            said = str(error) or type(error).__name__
+            problem = str(error) or type(error).__name__
             raise ClusterError(
-                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=problem)
             ) from None
         finally:
             connection.close()
             stream.close()
         if len(body) > MOST_BYTES:
-            said = text("it is too large")
+            problem = text("it is too large")
             raise ClusterError(
-                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=said)
+                text("pod {pod} did not return its record of decisions: {said}", pod=self._pod, said=problem)
             )
         return reply.status, body, float(again) if again.isdecimal() else 1.0
 

@@ -168,24 +168,24 @@ def evict(client: KubeClient, gang: GangPods, members: Sequence[Json]) -> None:
     Raises `ConflictError` if other pods run by now, `ClusterError` with the server's words if it refuses.
     """
     wanted = {uid for uid, _ in gang.pods}
-    found = [
+    targets = [
         (str(pod["metadata"].get("namespace", "default")), str(pod["metadata"]["name"]), _uid(pod))
         for pod in members if _uid(pod) in wanted and not _leaves(pod)
     ]  # fmt: skip
-    if len(found) < len(wanted):
-        raise ConflictError(text("no pod of {gang} is running any more", gang=gang.key) if not found
+    if len(targets) < len(wanted):
+        raise ConflictError(text("no pod of {gang} is running any more", gang=gang.key) if not targets
                             else text("some pods of {gang} are gone", gang=gang.key),
                             hint=text("the cluster has changed since; make a new plan"))  # fmt: skip
     refused = {
-        pod: why for pod in found for answer, why in [pods.evict(client, *pod, only_ask=True)]
+        pod: why for pod in targets for answer, why in [pods.evict(client, *pod, only_ask=True)]
         if answer is Eviction.REFUSED
     }  # fmt: skip
-    if not refused and len(found) > 1:
-        refused = budgets.overdrawn(client, found)
+    if not refused and len(targets) > 1:
+        refused = budgets.overdrawn(client, targets)
     if refused:
         (space, name, _), why = next(iter(refused.items()))
         raise _protected(gang, f"{space}/{name}", why)
-    for space, name, uid in found:
+    for space, name, uid in targets:
         answer, why = pods.evict(client, space, name, uid)
         if answer is Eviction.REFUSED:
             raise _protected(gang, f"{space}/{name}", why)

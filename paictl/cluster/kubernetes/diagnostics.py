@@ -88,8 +88,8 @@ def read_diagnostics(client: KubeClient, limits: LogLimits, tell: Tell) -> Diagn
         else:
             missing[container[0]] = container[1]
     targets.sort(key=lambda target: target.rank)
-    for one in targets[limits.containers :]:
-        missing[one.label] = text("only the logs of {count} containers are collected", count=limits.containers)
+    for extra in targets[limits.containers :]:
+        missing[extra.label] = text("only the logs of {count} containers are collected", count=limits.containers)
     logs, unread = _Reader(client, limits, tell).read(targets[: limits.containers])
     return Diagnostics(
         [pod_state(pod) for pod in pods],
@@ -114,10 +114,10 @@ class _Reader:
     def read(self, targets: Sequence[_Wanted]) -> tuple[list[ContainerLog], dict[str, str]]:
         """The logs that came, in order, and why the others did not."""
         with ThreadPoolExecutor(_TOGETHER, "paictl-logs") as pool:
-            found = list(pool.map(lambda one: self._one(one, len(targets)), targets))
-        return [log for log in found if log is not None], self._missing
+            logs = list(pool.map(lambda target: self._read_log(target, len(targets)), targets))
+        return [log for log in logs if log is not None], self._missing
 
-    def _one(self, wanted: _Wanted, count: int) -> ContainerLog | None:
+    def _read_log(self, wanted: _Wanted, count: int) -> ContainerLog | None:
         made: ContainerLog | None = None
         with _noting(self._missing, wanted.label):
             _in_time(self._limits)
@@ -134,9 +134,9 @@ class _Reader:
             with self._lock:
                 self._bytes += len(written)
                 if self._bytes <= most:
-                    said = written.decode(errors="replace")
+                    content = written.decode(errors="replace")
                     return ContainerLog(
-                        wanted.namespace, wanted.pod, wanted.container, wanted.previous, said, cut
+                        wanted.namespace, wanted.pod, wanted.container, wanted.previous, content, cut
                     )  # fmt: skip
         self._missing[wanted.label] = text("skipped: the {size} MiB log limit was reached", size=most >> 20)
         return None
@@ -194,7 +194,7 @@ def _in_time(limits: LogLimits) -> None:
 
 
 def _listed(client: KubeClient, namespace: str, kind: str, query: dict[str, object] | None = None) -> list[Json]:
-    return [one for _, page in client.list(path_of(namespace, kind), query) for one in page]
+    return [body for _, page in client.list(path_of(namespace, kind), query) for body in page]
 
 
 def _secrets(client: KubeClient) -> Iterator[str]:
@@ -230,19 +230,19 @@ def _is_no_word(value: str) -> bool:
     return len(value) >= _NO_NAME and not value.isalpha()
 
 
-def _texts(found: Any, key: str = "") -> Iterator[str]:
+def _texts(data: Any, key: str = "") -> Iterator[str]:
     """The texts in a value of JSON; what opens a registry is a user and a password."""
-    if isinstance(found, dict):
-        for name, value in found.items():
+    if isinstance(data, dict):
+        for name, value in data.items():
             yield from _texts(value, name)
-    elif isinstance(found, list):
-        for value in found:
+    elif isinstance(data, list):
+        for value in data:
             yield from _texts(value, key)
-    elif isinstance(found, str) and key not in _PUBLIC and (sounds_secret(key) or _is_no_word(found)):
-        yield found
+    elif isinstance(data, str) and key not in _PUBLIC and (sounds_secret(key) or _is_no_word(data)):
+        yield data
         if key == "auth":
             with contextlib.suppress(ValueError):
-                yield base64.b64decode(found).decode(errors="replace").partition(":")[2]
+                yield base64.b64decode(data).decode(errors="replace").partition(":")[2]
 
 
 def _containers(pods: Iterable[Json]) -> Iterator[_Wanted | tuple[str, str]]:
@@ -264,8 +264,8 @@ def _containers(pods: Iterable[Json]) -> Iterator[_Wanted | tuple[str, str]]:
                     yield _Wanted(rank, namespace, name, container, previous=False)
                 else:
                     waiting = (status.get("state") or {}).get("waiting") or {}
-                    said = ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
-                    yield f"log {namespace}/{name}/{container}", text("has not started: {reason}", reason=said or "-")
+                    reason = ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
+                    yield f"log {namespace}/{name}/{container}", text("has not started: {reason}", reason=reason or "-")
                 if status.get("restartCount") and (status.get("lastState") or {}).get("terminated"):
                     yield _Wanted(rank, namespace, name, container, previous=True)
 
@@ -331,4 +331,4 @@ def _when(event: Json) -> str:
     series: dict[str, Any] = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     created = (event.get("metadata") or {}).get("creationTimestamp")
-    return next((str(one) for one in (*times, created) if one), "")
+    return next((str(instant) for instant in (*times, created) if instant), "")

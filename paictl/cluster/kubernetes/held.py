@@ -66,8 +66,8 @@ def line_ahead(
     if request.guaranteed or request.group in placed:
         return None
     gangs = {
-        one.group: (one.vc, owner, devices_of(one.members)) for owner, one in waiting
-        if not one.guaranteed and one.group not in placed
+        candidate.group: (candidate.vc, owner, devices_of(candidate.members)) for owner, candidate in waiting
+        if not candidate.guaranteed and candidate.group not in placed
     }  # fmt: skip
     turns = _turns(rules, engine, pods, used)
     return turns.ahead((request.vc, user, devices_of(request.members)), gangs.values())

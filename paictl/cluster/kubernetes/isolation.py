@@ -29,8 +29,8 @@ def protections(client: KubeClient) -> tuple[Protection, ...]:
     What may not be read counts as not in force, and says so. Raises `KubeError` if the API does not answer.
     """
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-    found = {name: _find(client, f"{path}/{name}") for name in DOORS.values()}
-    there = {name: one for name, one in found.items() if one is not None}
+    deployments = {name: _find(client, f"{path}/{name}") for name in DOORS.values()}
+    there = {name: deployment for name, deployment in deployments.items() if deployment is not None}
     if not there:
         return ()
     # beside the extender runs a kube-scheduler of its own
@@ -55,7 +55,11 @@ def uncounted(client: KubeClient) -> list[str]:
         if BIND_INFO in (pod["metadata"].get("annotations") or {}) and (pod.get("spec") or {}).get("nodeName")
     }
     selector = {"labelSelector": ",".join(f"{key}={value}" for key, value in GUARDED.items())}
-    guarded = {str(one["metadata"]["name"]) for _, page in client.list("/api/v1/namespaces", selector) for one in page}
+    guarded = {
+        str(namespace["metadata"]["name"])
+        for _, page in client.list("/api/v1/namespaces", selector)
+        for namespace in page
+    }
     return sorted(holding - guarded)
 
 

@@ -75,16 +75,16 @@ class JobStore:
         from paictl.cluster.taking import all_taken, refuse_excess  # late: who only looks takes nothing
 
         refuse_excess(requests)
-        found = list(all_taken(requests, configuration))
-        for one in found:
-            _refuse_huge(one)
+        jobs = list(all_taken(requests, configuration))
+        for taken in jobs:
+            _refuse_huge(taken)
         if configuration.sharing:
-            self._refuse_held(configuration.sharing, requests, found, now)
-        self._refuse_taken([one.key for one in found])
+            self._refuse_held(configuration.sharing, requests, jobs, now)
+        self._refuse_taken([taken.key for taken in jobs])
         at = datetime.now(UTC)
         return [
-            self._make(request, one, at + timedelta(microseconds=place))
-            for place, (request, one) in enumerate(zip(requests, found, strict=True))
+            self._make(request, taken, at + timedelta(microseconds=place))
+            for place, (request, taken) in enumerate(zip(requests, jobs, strict=True))
         ]
 
     def _refuse_held(
@@ -95,8 +95,8 @@ class JobStore:
         from paictl.cluster.kubernetes.held import month_used
 
         used = month_used(self._client, now) if rules.budgets else {}
-        for request, one in zip(requests, jobs, strict=True):
-            refuse_held(rules, one.plan, request.user, used or {}, now)
+        for request, taken in zip(requests, jobs, strict=True):
+            refuse_held(rules, taken.plan, request.user, used or {}, now)
 
     def _refuse_taken(self, keys: Sequence[str]) -> None:
         seen: set[str] = set()
@@ -123,8 +123,8 @@ class JobStore:
             if name:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
             raise name_taken(taken.key)
-        return replace(view_of(self._told(made), ()), devices=sum(group.leaves for group in taken.plan.groups.values()),
-                       reason="")  # fmt: skip
+        devices = sum(group.leaves for group in taken.plan.groups.values())
+        return replace(view_of(self._noted(made), ()), devices=devices, reason="")
 
     def _create(self, path: str, body: Json) -> Json | None:
         try:
@@ -149,7 +149,7 @@ class JobStore:
                 raise
             raise _no_resource() from None
 
-    def _told(self, answer: Json) -> PaiJob:
+    def _noted(self, answer: Json) -> PaiJob:
         """What the API server made of a change of ours: whoever looks next sees it, even if the watch is late."""
         return self.watched.mirror.remember(answer) if self.watched else read_paijob(answer)
 
@@ -162,7 +162,7 @@ class JobStore:
             return
         try:
             wish = {"spec": {"stopped": True}}
-            self._told(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
+            self._noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -175,7 +175,7 @@ class JobStore:
             tags = with_changes(pai.tags, add, remove)
             wish = {"metadata": {"resourceVersion": pai.version, "annotations": {TAGS: ",".join(tags)}}}
             try:
-                self._told(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
+                self._noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
             except KubeError as error:
                 if error.status not in (CONFLICT, NOT_FOUND):
                     raise
@@ -185,8 +185,8 @@ class JobStore:
 
     def find(self, key: str) -> PaiJob:
         """One job; raises `ClusterError` with the names that come near if there is none."""
-        found = find(self._client, paijobs_path(object_name(key)))
-        if found is None or (pai := read_paijob(found)).key != key:
+        body = find(self._client, paijobs_path(object_name(key)))
+        if body is None or (pai := read_paijob(body)).key != key:
             raise no_job([pai.key for pai in in_order(self._all())], key)
         return pai
 
@@ -202,8 +202,8 @@ class JobStore:
         """Jobs in order of submission, and their pods by the name of the job's object; of one, ``job/KEY``, alone."""
         if subject is not None:
             kind, _, key = subject.partition("/")
-            found = find(self._client, paijobs_path(object_name(key))) if kind == "job" else None
-            if found is None or (pai := read_paijob(found)).key != key:
+            body = find(self._client, paijobs_path(object_name(key))) if kind == "job" else None
+            if body is None or (pai := read_paijob(body)).key != key:
                 return [], {}
             return [pai], {pai.name: list(self.pods(pai.name))}
         if self.watched and self.watched.current:
@@ -296,22 +296,22 @@ def _does_not_run(key: str, task: TaskPlace, phase: str) -> ClusterError:
 
 
 def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
-    said = text("task {task} of {job} has no container yet, so there is no output", task=task, job=pai.key)
+    message = text("task {task} of {job} has no container yet, so there is no output", task=task, job=pai.key)
     if reason:
-        said = text("task {task} of {job} has no container yet, so there is no output: {reason}", task=task,
+        message = text("task {task} of {job} has no container yet, so there is no output: {reason}", task=task,
                     job=pai.key, reason=reason)  # fmt: skip
     hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=pai.key)
     ended = pai.record is not None and pai.record.closed
-    return (ClusterError if ended else NotStartedError)(said, hint=hint)
+    return (ClusterError if ended else NotStartedError)(message, hint=hint)
 
 
 def _refuse_huge(taken: Taken) -> None:
     tasks = sum(role.instances for role in taken.job.roles)
     if tasks > MOST_TASKS:
-        said = text(
+        message = text(
             "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=taken.key, tasks=tasks, most=MOST_TASKS
         )
-        raise ClusterError(said, hint=text("use fewer instances, or several jobs"))
+        raise ClusterError(message, hint=text("use fewer instances, or several jobs"))
 
 
 def _no_resource() -> ClusterError:

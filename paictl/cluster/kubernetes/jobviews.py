@@ -69,13 +69,13 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
 def present_pods(pai: PaiJob, pods: Iterable[PodSeen]) -> Mapping[Place, PodSeen]:
     """The newest pod of each task in the present attempt."""
     attempt = pai.record.status.attempt if pai.record is not None else 0
-    found: dict[Place, PodSeen] = {}
+    newest: dict[Place, PodSeen] = {}
     for pod in pods:
         if pod.owner == pai.uid and pod.attempt == attempt:
-            known = found.get(pod.place)
+            known = newest.get(pod.place)
             if known is None or (pod.retry, known.over) > (known.retry, pod.over):
-                found[pod.place] = pod
-    return found
+                newest[pod.place] = pod
+    return newest
 
 
 def _tasks(record: JobRecord, present: Mapping[Place, PodSeen]) -> Iterator[TaskView]:
@@ -213,9 +213,11 @@ def _of_attempt(place: int, key: str, line: AttemptLine) -> Iterator[_Row]:
         more = {"by": run.reason.removeprefix(PREEMPTED_BY)} if run.reason.startswith(PREEMPTED_BY) else {}
         yield _ended(place, key, {**pod, "reason": run.reason, **more}, at, run.started, kind)
     again = f"starts again from the beginning, attempt {line.number + 2}"
-    said = f"{again}: {line.reason}" if line.reason else again
+    message = f"{again}: {line.reason}" if line.reason else again
     turn = _turn(_Turn.OVER, line.ended, (run.started for run in line.runs.values()))
-    yield _Row(line.ended, turn, place, EventKind.RETRIED, key, said, {"next": line.number + 2, "reason": line.reason})
+    yield _Row(
+        line.ended, turn, place, EventKind.RETRIED, key, message, {"next": line.number + 2, "reason": line.reason}
+    )
 
 
 def _of_repair(place: int, key: str, line: RepairLine) -> Iterator[_Row]:
@@ -226,8 +228,8 @@ def _of_repair(place: int, key: str, line: RepairLine) -> Iterator[_Row]:
         seconds = (line.back - line.lost).total_seconds()
         data = {**pod, "node": line.node, "before": line.before, "seconds": seconds}
         where = f"{line.node} instead of {line.before}" if line.before not in (None, "", line.node) else line.node
-        said = f"{line.role}[{line.index}] runs on {where}, {seconds:g} s after it was lost"
-        yield _Row(line.back, _Turn.ENDS_AT_ONCE, place, EventKind.REPAIRED, key, said, data, line.role, line.index)
+        message = f"{line.role}[{line.index}] runs on {where}, {seconds:g} s after it was lost"
+        yield _Row(line.back, _Turn.ENDS_AT_ONCE, place, EventKind.REPAIRED, key, message, data, line.role, line.index)
 
 
 def _of_task(place: int, key: str, task: TaskView, over: datetime | None) -> Iterator[_Row]:
@@ -243,16 +245,16 @@ def _of_task(place: int, key: str, task: TaskView, over: datetime | None) -> Ite
 
 def _started(place: int, key: str, pod: Mapping[str, Any], at: datetime, run: LastRun | TaskView) -> _Row:
     devices = run.isolation or isolation_text(run.devices)
-    said = f"{pod['role']}[{pod['index']}] runs on {run.node}, devices {devices}"
+    message = f"{pod['role']}[{pod['index']}] runs on {run.node}, devices {devices}"
     data = {**pod, "node": run.node, "devices": list(run.devices)}
     if run.isolation:
         data["isolation"] = run.isolation
-    return _Row(at, _Turn.BEGINS, place, EventKind.STARTED, key, said, data, pod["role"], pod["index"])
+    return _Row(at, _Turn.BEGINS, place, EventKind.STARTED, key, message, data, pod["role"], pod["index"])
 
 
 def _ended(
     place: int, key: str, data: dict[str, Any], at: datetime, started: datetime, kind: EventKind
 ) -> _Row:  # fmt: skip
     name = f"{data['role']}[{data['index']}]"
-    said = f"{name}: {data['reason']}" if data["reason"] else name
-    return _Row(at, _turn(_Turn.ENDS, at, [started]), place, kind, key, said, data, data["role"], data["index"])
+    message = f"{name}: {data['reason']}" if data["reason"] else name
+    return _Row(at, _turn(_Turn.ENDS, at, [started]), place, kind, key, message, data, data["role"], data["index"])

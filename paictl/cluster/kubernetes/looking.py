@@ -72,13 +72,13 @@ class SchedulingReader:
 
     def promised_starts(self) -> tuple[PromisedStart, ...]:
         """The gangs that wait and were promised a start: of each one pod says so."""
-        found = []
+        promises = []
         for pod in self._all("/api/v1/pods", _NOT_STARTED):
             at = None if pod["spec"].get("nodeName") else promised_at(pod)
             if at is not None:
                 about = pod["metadata"]
-                found.append((at, job_of(pod) or f"{about.get('namespace', 'default')}/{about['name']}"))
-        return tuple(PromisedStart(job, instant(UNIX, at)) for at, job in sorted(found))
+                promises.append((at, job_of(pod) or f"{about.get('namespace', 'default')}/{about['name']}"))
+        return tuple(PromisedStart(job, instant(UNIX, at)) for at, job in sorted(promises))
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
@@ -123,11 +123,11 @@ class SchedulingReader:
 
         jobs, seen = self._jobs.everything()
         events = events_of(jobs, seen) if history else None
-        found = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+        picture = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
         reservations = self._windows.reservations(now)
         kept = self.reserving() if reservations else None
         reserved = () if kept is None else kept.shown(reservations)
-        return replace(found, windows=self._windows.shown(now), reservations=reserved)
+        return replace(picture, windows=self._windows.shown(now), reservations=reserved)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
@@ -179,9 +179,9 @@ class SchedulingReader:
         pods = self._all("/api/v1/pods", _GOING_ON)
         seen: dict[str, list[PodSeen]] = {}
         for pod in pods:
-            found = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
-            if found is not None:
-                seen.setdefault(found.job, []).append(found)
+            job_pod = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
+            if job_pod is not None:
+                seen.setdefault(job_pod.job, []).append(job_pod)
         return ClusterSnapshot(nodes, pods, jobs, seen)
 
     def reserving(self) -> ReservedScene:
@@ -201,7 +201,7 @@ class SchedulingReader:
         return self._windows.read(now), millis_between(UNIX, now)
 
     def _all(self, path: str, query: Mapping[str, object] | None = None) -> list[Json]:
-        return [one for _, page in self._client.list(path, query) for one in page]
+        return [body for _, page in self._client.list(path, query) for body in page]
 
     def _configuration(self) -> ConfigSnapshot:
         loaded, head = self._loaded(), self._store.head()

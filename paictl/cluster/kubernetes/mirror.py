@@ -86,14 +86,14 @@ class JobMirror:
         with self._lock:
             return {job: list(pods.values()) for job, pods in self._pods.items()}
 
-    def remember(self, found: Json) -> PaiJob:
+    def remember(self, body: Json) -> PaiJob:
         """What the API server has answered to a change of ours, before the watch tells of it."""
-        return self._job(found)
+        return self._job(body)
 
     # --- being told
 
-    def _job(self, found: Json) -> PaiJob:
-        pai = read_paijob(found)
+    def _job(self, body: Json) -> PaiJob:
+        pai = read_paijob(body)
         with self._lock:
             known = self._jobs.get(pai.name)
             if known is None or known.uid != pai.uid or _newer(pai.version, known.version):
@@ -110,8 +110,8 @@ class JobMirror:
                 self._job_left(name)
         self._changed(name)
 
-    def _pod(self, found: Json) -> None:
-        pod = read_pod(found)
+    def _pod(self, body: Json) -> None:
+        pod = read_pod(body)
         if pod is not None:
             with self._lock:
                 self._pods.setdefault(pod.job, {})[pod.uid] = pod
@@ -177,7 +177,7 @@ class WatchedJobs:
                 if known is None or pai.name in stale or known.number != number:
                     known = _Shown(number, view_of(pai, pods.get(pai.name, ()), number, tasks=False))
                 self._shown[pai.name] = known
-            self._views = [one.view for one in self._shown.values()]
+            self._views = [shown.view for shown in self._shown.values()]
             return self._views
 
     def _has_changed(self, name: str) -> None:
@@ -185,6 +185,6 @@ class WatchedJobs:
             self._stale.add(name)
 
 
-def _newer(one: str, other: str) -> bool:
+def _newer(version: str, other: str) -> bool:
     """Whether a resource version is not older than another (they are numbers, and comparable since Kubernetes 1.35)."""
-    return not (one.isdigit() and other.isdigit()) or int(one) >= int(other)
+    return not (version.isdigit() and other.isdigit()) or int(version) >= int(other)

@@ -69,9 +69,9 @@ def run_limit(pod: Mapping[str, Any]) -> Millis | None:
     that runs on.
     """
     if job_of(pod):
-        said = str(pod["metadata"]["annotations"].get(MAX_RUN_TIME, ""))
-        if said.endswith("ms") and said[:-2].isdecimal():
-            return Millis(int(said[:-2]))
+        limit = str(pod["metadata"]["annotations"].get(MAX_RUN_TIME, ""))
+        if limit.endswith("ms") and limit[:-2].isdecimal():
+            return Millis(int(limit[:-2]))
     seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
 
@@ -83,5 +83,5 @@ def access_binding(role: str, user: str) -> str:
 
 def labels(name: str, version: str = "") -> dict[str, str]:
     """The labels of an object of ours; with the version of paictl where one is given."""
-    found = {NAME: name, PART_OF: OURS, MANAGED_BY: OURS}
-    return {**found, VERSION: version} if version else found
+    common = {NAME: name, PART_OF: OURS, MANAGED_BY: OURS}
+    return {**common, VERSION: version} if version else common

@@ -54,15 +54,15 @@ def _software(node: Json) -> dict[str, str]:
 
     def label(*stems: str) -> str:
         spelled = ((labels.get(f"nvidia.com/{stem}.full"), _parts(labels, stem)) for stem in stems)
-        return next((str(found) for pair in spelled for found in pair if found), "")
+        return next((str(value) for pair in spelled for value in pair if value), "")
 
-    told = {
+    facts = {
         "os": str(info.get("osImage") or ""),
         "runtime": str(info.get("containerRuntimeVersion") or "").replace("://", " "),
         "driver": label("cuda.driver-version", "cuda.driver"),
         "cuda": label("cuda.runtime-version", "cuda.runtime"),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def _parts(labels: Mapping[str, object], stem: str) -> str:

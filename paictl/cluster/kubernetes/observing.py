@@ -49,9 +49,9 @@ class _Reader:
 
     def read(self) -> FoundCluster:
         slices: dict[str, list[Slice]] = defaultdict(list)
-        for one in filter(None, map(read_slice, self._all("resource.k8s.io", "resourceslices"))):
-            if one.driver in DRIVERS:
-                slices[one.node].append(one)
+        for device_slice in filter(None, map(read_slice, self._all("resource.k8s.io", "resourceslices"))):
+            if device_slice.driver in DRIVERS:
+                slices[device_slice.node].append(device_slice)
         bodies = [body for _, page in self.client.list("/api/v1/nodes") for body in page]
         nodes = tuple(filter(None, (self._node(body, slices[body["metadata"]["name"]]) for body in bodies)))
         return FoundCluster(nodes, tuple(self._topologies()), tuple(self._shares()), tuple(self.remarks))
@@ -60,7 +60,7 @@ class _Reader:
         """All objects of a kind, in the version that the API server prefers; none if it has no such kind."""
         try:
             path = f"/apis/{self.client.get(f'/apis/{group}')['preferredVersion']['groupVersion']}/{plural}"
-            return [one for _, page in self.client.list(path) for one in page]
+            return [body for _, page in self.client.list(path) for body in page]
         except KubeError as error:
             if error.status == 403:
                 self.remarks.append(
@@ -79,8 +79,8 @@ class _Reader:
         about, status = body["metadata"], body.get("status") or {}
         labels = {str(key): str(value) for key, value in (about.get("labels") or {}).items()}
         capacity, name = status.get("capacity") or {}, str(about["name"])
-        counted = {one: _count(capacity[one]) for one in DEVICES if one in capacity}
-        resource = max(counted, key=lambda one: counted[one], default="")
+        counted = {kind: _count(capacity[kind]) for kind in DEVICES if kind in capacity}
+        resource = max(counted, key=lambda kind: counted[kind], default="")
         devices = counted.get(resource, 0)
         offered, faults = complete(slices)
         self.remarks += [text("node {name}: {fault}", name=name, fault=fault) for fault in faults]
@@ -100,7 +100,7 @@ class _Reader:
                 )
             )
         allocatable = status.get("allocatable") or {}
-        model = next((labels[one] for one in MODELS if labels.get(one)), "") or _product(offered)
+        model = next((labels[label] for label in MODELS if labels.get(label)), "") or _product(offered)
         most, profile = _mig(model) if labels.get(_STRATEGY) == "single" else (0, "")
         instances = next((number for number in range(most, 0, -1) if devices % number == 0), 0)
         if instances < most:
@@ -121,7 +121,9 @@ class _Reader:
 
     def _remark_parts(self, name: str, capacity: Mapping[str, object], labels: Mapping[str, str]) -> None:
         """Devices that are cut or shared: a cell is a whole one."""
-        parts = [one for one in capacity if one.startswith("nvidia.com/mig-") and _count(capacity[one])]
+        parts = [
+            resource for resource in capacity if resource.startswith("nvidia.com/mig-") and _count(capacity[resource])
+        ]
         if parts:
             self.remarks.append(
                 text(
@@ -144,20 +146,20 @@ class _Reader:
 
     def _topologies(self) -> Iterator[FoundTopology]:
         for group in (_KUEUE, _KAI):
-            for one in self._all(group, "topologies"):
-                labels = (str(level.get("nodeLabel", "")) for level in one["spec"].get("levels") or ())
+            for topology in self._all(group, "topologies"):
+                labels = (str(level.get("nodeLabel", "")) for level in topology["spec"].get("levels") or ())
                 levels = tuple(label for label in labels if label and label != "kubernetes.io/hostname")
                 if levels:
-                    yield FoundTopology(f"Topology of {group}", str(one["metadata"]["name"]), levels)
+                    yield FoundTopology(f"Topology of {group}", str(topology["metadata"]["name"]), levels)
 
     # --- tenants
 
     def _shares(self) -> list[FoundShare]:
         """The quotas of the first of these that has any; the others are remarked."""
         kinds = (self._kueue, self._kai, self._volcano, self._quotas)
-        found = [sorted(kind(), key=lambda share: share.name) for kind in kinds]
-        chosen = next(filter(None, found), [])
-        for shares in found:
+        shares_by_kind = [sorted(kind(), key=lambda share: share.name) for kind in kinds]
+        chosen = next(filter(None, shares_by_kind), [])
+        for shares in shares_by_kind:
             if shares and shares is not chosen:
                 self.remarks.append(
                     text(
@@ -172,10 +174,10 @@ class _Reader:
         queues = self._all(_KUEUE, "clusterqueues")
         if not queues:
             return
-        flavors = {one["metadata"]["name"]: one["spec"] for one in self._all(_KUEUE, "resourceflavors")}
+        flavors = {flavor["metadata"]["name"]: flavor["spec"] for flavor in self._all(_KUEUE, "resourceflavors")}
         spaces: dict[str, list[str]] = defaultdict(list)
-        for one in self._all(_KUEUE, "localqueues"):
-            spaces[str(one["spec"].get("clusterQueue"))].append(str(one["metadata"]["namespace"]))
+        for local_queue in self._all(_KUEUE, "localqueues"):
+            spaces[str(local_queue["spec"].get("clusterQueue"))].append(str(local_queue["metadata"]["namespace"]))
         for queue in queues:
             name, spec = str(queue["metadata"]["name"]), queue["spec"]
             given = [
@@ -218,26 +220,26 @@ class _Reader:
     def _volcano(self) -> Iterator[FoundShare]:
         for queue in self._all(_VOLCANO, "queues"):
             name, spec = str(queue["metadata"]["name"]), queue["spec"]
-            said: dict[str, Json] = {
+            amounts: dict[str, Json] = {
                 "guarantee": (spec.get("guarantee") or {}).get("resource") or {},
                 "deserved": spec.get("deserved") or {},
                 "capability": spec.get("capability") or {},
             }
-            key = next((key for key, given in said.items() if given), "guarantee")
-            given = said[key]
+            key = next((key for key, given in amounts.items() if given), "guarantee")
+            given = amounts[key]
             asks = [Ask(_count(given[resource]), resource) for resource in DEVICES if resource in given]
             lost = [other for other in ("deserved", "capability", "weight") if other != key and spec.get(other)]
             if name != "root" and (share := self._share("Queue", name, asks, (), lost)):
                 yield share
 
     def _quotas(self) -> Iterator[FoundShare]:
-        found: dict[str, Counter[str]] = defaultdict(Counter)
+        limits: dict[str, Counter[str]] = defaultdict(Counter)
         for _, page in self.client.list("/api/v1/resourcequotas"):
-            for one in page:
-                for key, value in (one["spec"].get("hard") or {}).items():
+            for quota in page:
+                for key, value in (quota["spec"].get("hard") or {}).items():
                     if key.removeprefix(_LIMIT) in DEVICES and key.startswith(_LIMIT):
-                        found[str(one["metadata"]["namespace"])][key.removeprefix(_LIMIT)] += _count(value)
-        for space, amounts in found.items():
+                        limits[str(quota["metadata"]["namespace"])][key.removeprefix(_LIMIT)] += _count(value)
+        for space, amounts in limits.items():
             asks = [Ask(number, resource) for resource, number in sorted(amounts.items())]
             if share := self._share(QUOTA, space, asks, (space,), [text("the limit itself")]):
                 yield share
@@ -255,17 +257,17 @@ class _Reader:
         return share
 
 
-def _amount(found: object) -> Fraction:
+def _amount(value: object) -> Fraction:
     """A quantity; 0 if it is none."""
     try:
-        return exact_quantity(str(found))
+        return exact_quantity(str(value))
     except ValueError:
         return Fraction(0)
 
 
-def _count(found: object) -> int:
+def _count(value: object) -> int:
     """A quantity of whole things; 0 if it is none."""
-    return max(0, int(_amount(found)))
+    return max(0, int(_amount(value)))
 
 
 def _mig(model: str) -> tuple[int, str]:

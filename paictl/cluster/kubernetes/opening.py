@@ -70,12 +70,12 @@ def open_own() -> KubernetesCluster:
 
 def changes_since(pinned: Pinned, client: KubeClient) -> list[str]:
     """What is different about the server behind a context, in words; nothing if it is the same."""
-    found = []
+    changes = []
     if client.server != pinned.server:
-        found.append(f"its server was {pinned.server} and is {client.server}")
+        changes.append(f"its server was {pinned.server} and is {client.server}")
     if client.authority != pinned.authority:
-        found.append(f"its certificate authority was {_shown(pinned.authority)} and is {_shown(client.authority)}")
-    return found
+        changes.append(f"its certificate authority was {_shown(pinned.authority)} and is {_shown(client.authority)}")
+    return changes
 
 
 def _anew(pinned: Pinned) -> str:

@@ -193,7 +193,7 @@ class Pusher:
     def _is_visible(self, entry: VersionEntry) -> bool:
         with suppress(PaictlError), told():  # it still does not answer
             head = self._store.head()
-            return head is not None and any(one.token == entry.token for one in head.entries)
+            return head is not None and any(listed.token == entry.token for listed in head.entries)
         return False
 
     def _undo(self, number: int, token: str, parts: int) -> None:
@@ -213,7 +213,7 @@ class Pusher:
         named = {(entry.number, entry.token) for entry in head.entries}
         with suppress(PaictlError):
             parts: dict[tuple[int, str], int] = {}
-            for name in (str(one["metadata"]["name"]) for one in self._store.objects()):
+            for name in (str(body["metadata"]["name"]) for body in self._store.objects()):
                 words = name.removeprefix(f"{HEAD}-").split("-")
                 if len(words) == 3 and words[0].isdecimal() and words[2].isdecimal():  # else it is none of ours
                     key = int(words[0]), words[1]

@@ -29,7 +29,7 @@ class ReservedScene:
     """A cluster as its scheduler would find it if it started now, with what is reserved in it."""
 
     def __init__(
-        self, pods: Iterable[Json], owners: Mapping[str, str], found: Recovered, configuration: ConfigSnapshot,
+        self, pods: Iterable[Json], owners: Mapping[str, str], recovery: Recovered, configuration: ConfigSnapshot,
         windows: Windows, reservations: Reservations, now: Millis,
     ) -> None:  # fmt: skip
         """`owners` are the jobs of groups; windows, and so all instants, count from 1970."""
@@ -37,10 +37,10 @@ class ReservedScene:
         self.reservations = reservations
         self.now = now
         self.owners = owners
-        self._engine = found.engine
+        self._engine = recovery.engine
         self._pods = {str(pod["metadata"]["uid"]): pod for pod in pods}
         self.kept = ReservedCells(reservations, self.reservation_of)
-        self.foresight = Foresight(found.engine, now, self._end_of, windows, self.kept)
+        self.foresight = Foresight(recovery.engine, now, self._end_of, windows, self.kept)
 
     def _end_of(self, group: str) -> Millis | None:
         return end_of(self._engine, group, self._times, self.now)

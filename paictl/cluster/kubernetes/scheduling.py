@@ -74,22 +74,22 @@ class ClusterSnapshot:
         """What a scheduler would know that started now; raises `PaictlError` if there are no cells."""
         return recovered(configuration.spec, self.nodes, self.pods)
 
-    def owners(self, found: Recovered) -> dict[str, str]:
+    def owners(self, recovery: Recovered) -> dict[str, str]:
         """The job of each group of which there are pods."""
-        return {reading.request.group: key for reading, key in self._readings(found)}
+        return {reading.request.group: key for reading, key in self._readings(recovery)}
 
-    def groups(self, found: Recovered) -> dict[str, list[str]]:
+    def groups(self, recovery: Recovered) -> dict[str, list[str]]:
         """The groups of each job of which there are pods."""
         groups: dict[str, dict[str, None]] = {}
-        for reading, key in self._readings(found):
+        for reading, key in self._readings(recovery):
             groups.setdefault(key, {})[reading.request.group] = None
         return {key: list(names) for key, names in groups.items()}
 
-    def _readings(self, found: Recovered) -> Iterator[tuple[Any, str]]:
+    def _readings(self, recovery: Recovered) -> Iterator[tuple[Any, str]]:
         for pod in self.pods:
             about = pod["metadata"]
             key = (about.get("annotations") or {}).get(KEY)
-            reading = found.readings.get(str(about["uid"]))
+            reading = recovery.readings.get(str(about["uid"]))
             if key and reading is not None and about.get("namespace") == JOBS_NAMESPACE:
                 yield reading, str(key)
 
@@ -99,13 +99,13 @@ def picture_of(
     events: Sequence[Event] | None = None,
 ) -> Picture:  # fmt: skip
     """The picture; with `events` ended jobs and the timeline, too."""
-    found, note = _state(scene, configuration)
+    recovery, note = _state(scene, configuration)
     views = [
         view_of(pai, scene.seen.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(scene.jobs, 1)
         if events is not None or not has_ended(pai)  # of 10,000 jobs nearly all have, and their views take 200 ms
     ]  # fmt: skip
     waiting = Counter(view.vc for view in views if view.state is JobState.WAITING)
-    seen = inspect(found.engine.state, scene.owners(found)) if found is not None else None
+    seen = inspect(recovery.engine.state, scene.owners(recovery)) if recovery is not None else None
     return Picture(
         cluster=cluster,
         now=now,
@@ -116,7 +116,7 @@ def picture_of(
         jobs=tuple(views),
         note=note,
         timeline=None if events is None else timeline(events, now),
-        free=free_cells(found.engine.state) if found is not None else (),
+        free=free_cells(recovery.engine.state) if recovery is not None else (),
     )
 
 
@@ -124,11 +124,11 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
     if configuration is None:
         return None, "no configuration has been pushed yet, so there are no cells"
     try:
-        found = scene.recovered(configuration)
+        recovery = scene.recovered(configuration)
     except PaictlError as error:
         return None, f"the newest configuration gives no cells: {error}"
-    number = found.unaccounted
-    return found, f"of {number} pods it is not known on which devices they run" if number else ""
+    number = recovery.unaccounted
+    return recovery, f"of {number} pods it is not known on which devices they run" if number else ""
 
 
 def explain_job(
@@ -151,73 +151,77 @@ def explain_job(
     )
     if status.state.final or not waiting:
         return explanation
-    found = scene.recovered(configuration)
+    recovery = scene.recovered(configuration)
     places = {(task.role, task.index) for task in waiting}
     pods = [pod for pod in scene.seen.get(pai.name, ()) if pod.place in places]
     if sum(bool(pod.node) and not pod.over for pod in pods) == len(waiting):
         reasons = [pod.reason for pod in pods if pod.reason]
         return replace(explanation, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     requests = [
-        found.readings[pod.uid].request for pod in pods
-        if not pod.over and not pod.node and pod.uid in found.readings
+        recovery.readings[pod.uid].request for pod in pods
+        if not pod.over and not pod.node and pod.uid in recovery.readings
     ]  # fmt: skip
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
-    if why := obstacle(configuration.sharing, found.engine, scene.pods, request, pai.user, month):
+    if why := obstacle(configuration.sharing, recovery.engine, scene.pods, request, pai.user, month):
         return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
-    shielded = _spare(explanation, scene, found, configuration, request, now)
+    shielded = _spare(explanation, scene, recovery, configuration, request, now)
     if shielded is not None:
         return shielded
     if reservations or pai.job.reservation:
         seen = ReservedScene(
-            scene.pods, scene.owners(found), found, configuration, windows, reservations or Reservations(), now
+            scene.pods, scene.owners(recovery), recovery, configuration, windows, reservations or Reservations(), now
         )
         gang = LineGang(request, record.max_run_time)
         kept = waits_for_reservation(explanation, seen.kept, seen.foresight, gang, pai.job.reservation, UNIX)
         if kept is not None:
             return kept
         windows = seen.kept.windows(windows, now, pai.job.reservation)
-    closed = waits_for_windows(explanation, found.engine, request, record.max_run_time, windows, now, UNIX)
+    closed = waits_for_windows(explanation, recovery.engine, request, record.max_run_time, windows, now, UNIX)
     if closed is not None:
         return closed
-    groups = scene.groups(found).get(pai.key, [])
-    answer = explained(explanation, found.engine, request, groups or [request.group])
+    groups = scene.groups(recovery).get(pai.key, [])
+    answer = explained(explanation, recovery.engine, request, groups or [request.group])
     if configuration.sharing.backfill.covers(request):
-        answer = _with_start(answer, scene, found, configuration, request, record.max_run_time, windows, now)
+        answer = _with_start(answer, scene, recovery, configuration, request, record.max_run_time, windows, now)
     if configuration.sharing.orders:
-        answer = replace(answer, ahead=_ahead(scene, found, configuration.sharing, request, pai.user, lately))
+        answer = replace(answer, ahead=_ahead(scene, recovery, configuration.sharing, request, pai.user, lately))
     if answer.scheduler is None or answer.scheduler.decision is not PodVerdict.BIND:
         return answer
-    return _kept_out(explanation, scene, found, request, pods) or answer
+    return _kept_out(explanation, scene, recovery, request, pods) or answer
 
 
 def _kept_out(
-    explanation: JobExplanation, scene: ClusterSnapshot, found: Recovered, request: PodRequest, pods: Sequence[PodSeen]
+    explanation: JobExplanation,
+    scene: ClusterSnapshot,
+    recovery: Recovered,
+    request: PodRequest,
+    pods: Sequence[PodSeen],
 ) -> JobExplanation | None:
     """What keeps a job out of its free devices: kube-scheduler, or nodes that none of its pods could use."""
     if refusal := _refusal(pod for pod in pods if not pod.node):
         return replace(explanation, situation=JobSituation.NOT_OFFERED, reason=refusal)
-    if why := _exclusion(scene, found, request, {pod.uid for pod in pods}):
+    if why := _exclusion(scene, recovery, request, {pod.uid for pod in pods}):
         return replace(explanation, situation=JobSituation.EXCLUDED, reason=why)
     return None
 
 
 def _ahead(
-    scene: ClusterSnapshot, found: Recovered, rules: Sharing, request: PodRequest, user: str,
+    scene: ClusterSnapshot, recovery: Recovered, rules: Sharing, request: PodRequest, user: str,
     lately: RecentUse | None,
 ) -> LineAhead | None:  # fmt: skip
     """Whose opportunistic gangs are tried before one, by the pods that there are and what is written of their use."""
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
     waiting = (
-        (user_of(pods[uid]), reading.request) for uid, reading in found.readings.items()
+        (user_of(pods[uid]), reading.request) for uid, reading in recovery.readings.items()
         if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
     )  # fmt: skip
-    return line_ahead(rules, found.engine, scene.pods, request, user, waiting, lately or {})
+    return line_ahead(rules, recovery.engine, scene.pods, request, user, waiting, lately or {})
 
 
 def _spare(
     explanation: JobExplanation,
     scene: ClusterSnapshot,
-    found: Recovered,
+    recovery: Recovered,
     configuration: ConfigSnapshot,
     request: PodRequest,
     now: Millis,
@@ -235,12 +239,12 @@ def _spare(
     sparing = SparingRules(
         rules.preemption, lambda group: group_times(group, times), lambda: now, rules.departments
     )  # fmt: skip
-    found.engine.sparing = sparing
-    return waits_for_shield(explanation, found.engine, request, sparing, UNIX)
+    recovery.engine.sparing = sparing
+    return waits_for_shield(explanation, recovery.engine, request, sparing, UNIX)
 
 
 def _with_start(
-    explanation: JobExplanation, scene: ClusterSnapshot, found: Recovered, configuration: ConfigSnapshot,
+    explanation: JobExplanation, scene: ClusterSnapshot, recovery: Recovered, configuration: ConfigSnapshot,
     request: PodRequest, limit: Millis | None, windows: Windows, now: Millis,
 ) -> JobExplanation:  # fmt: skip
     """When a job starts at the latest, or whom it would delay, by the pods that there are.
@@ -249,17 +253,17 @@ def _with_start(
     long as a job waits that was restarted or held back before. Where each in line has a promise, no start is told, as
     it would often be another than the door's.
     """
-    rules, sharing, placed = configuration.sharing.backfill, configuration.sharing, found.engine.state.groups.by_name
+    rules, sharing, placed = configuration.sharing.backfill, configuration.sharing, recovery.engine.state.groups.by_name
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
     waiting = {
         uid: WaitingPod(reading.request, run_limit(pods[uid]), created_at(pods[uid]))
-        for uid, reading in found.readings.items()
+        for uid, reading in recovery.readings.items()
         if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
         and reading.request.vc == request.vc and rules.covers(reading.request)
     }  # fmt: skip
 
     held = {
-        pod.request.group: bool(obstacle(sharing, found.engine, scene.pods, pod.request, user_of(pods[uid]), None))
+        pod.request.group: bool(obstacle(sharing, recovery.engine, scene.pods, pod.request, user_of(pods[uid]), None))
         for uid, pod in waiting.items() if sharing
     }  # fmt: skip
 
@@ -267,13 +271,13 @@ def _with_start(
         return PodTimes(run_limit(pods[uid]), began_at(pods[uid])) if uid in pods else None
 
     free = [pod for pod in waiting.values() if not held.get(pod.request.group)]
-    backfill = StartPromises(rules, lambda group: end_of(found.engine, group, times, now))
+    backfill = StartPromises(rules, lambda group: end_of(recovery.engine, group, times, now))
     line = lines(free, rules, placed).get(request.vc, [])[: rules.looked_at(request.vc)]
-    starts = backfill.starts(found.engine, now, windows, request.vc, line)
+    starts = backfill.starts(recovery.engine, now, windows, request.vc, line)
     if starts is None:
         return explanation
-    foresight = backfill.foresight(found.engine, now, windows)
-    owners = scene.owners(found)
+    foresight = backfill.foresight(recovery.engine, now, windows)
+    owners = scene.owners(recovery)
     gang = LineGang(request, limit)
     if starts.plan is not None or any(
         promise.place for promise in starts.promises
@@ -291,27 +295,27 @@ def _refusal(pods: Iterable[PodSeen]) -> str:
     return next((reason for reason in reasons if "pod waits" not in reason), "")
 
 
-def _exclusion(scene: ClusterSnapshot, found: Recovered, request: PodRequest, uids: Collection[str]) -> str:
+def _exclusion(scene: ClusterSnapshot, recovery: Recovered, request: PodRequest, uids: Collection[str]) -> str:
     """Why no nodes would take the pods of a gang for which there are devices: CPU, memory, labels, taints.
 
     Behind the gates kube-scheduler is not asked before there is a place that it would take, and so says nothing.
     Empty if some would, as far as can be known: a gang of which some pods run has its place already.
     """
-    engine = found.engine
+    engine = recovery.engine
     gated = (pod for pod in scene.pods if (pod.get("spec") or {}).get("schedulingGates"))
-    pod = next((one for one in gated if one["metadata"]["uid"] in uids), None)
+    pod = next((candidate for candidate in gated if candidate["metadata"]["uid"] in uids), None)
     if pod is None or request.group in engine.state.groups.by_name:
         return ""
     demand, usage, tree = feasibility.pod_demand(pod), NodeUsage(), engine.state.physical
-    for one in scene.pods:
-        if node := str((one.get("spec") or {}).get("nodeName") or ""):
-            usage.place(str(one["metadata"]["uid"]), node, feasibility.requests_of(one))
+    for occupant in scene.pods:
+        if node := str((occupant.get("spec") or {}).get("nodeName") or ""):
+            usage.place(str(occupant["metadata"]["uid"]), node, feasibility.requests_of(occupant))
     facts = {str(node["metadata"]["name"]): feasibility.node_facts(node) for node in scene.nodes}
 
     def excluding(pods: Mapping[str, int]) -> dict[str, str]:
-        found = {name: feasibility.obstacle(demand, name, facts[name], usage.used(name), count)
+        obstacles = {name: feasibility.obstacle(demand, name, facts[name], usage.used(name), count)
                  for name, count in pods.items() if name in facts}  # fmt: skip
-        return {name: why for name, why in found.items() if why}
+        return {name: why for name, why in obstacles.items() if why}
 
     outside = excluding(dict.fromkeys(tree.nodes, 1))
     for _ in range(ROUNDS):
@@ -352,14 +356,14 @@ def foresee_job(
     job = taken(request, configuration)
     number = len(job.plan.pods)
     explanation = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
-    found, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
-    if why := obstacle(configuration.sharing, found.engine, scene.pods, first, request.user, month):
+    recovery, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
+    if why := obstacle(configuration.sharing, recovery.engine, scene.pods, first, request.user, month):
         return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
-    shielded = _spare(explanation, scene, found, configuration, first, now)
+    shielded = _spare(explanation, scene, recovery, configuration, first, now)
     if shielded is not None:
         return shielded
-    closed = waits_for_windows(explanation, found.engine, first, job.job.max_run_time, windows, now, UNIX)
-    return closed or explained(explanation, found.engine, first, list(job.plan.groups))
+    closed = waits_for_windows(explanation, recovery.engine, first, job.job.max_run_time, windows, now, UNIX)
+    return closed or explained(explanation, recovery.engine, first, list(job.plan.groups))
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

@@ -37,16 +37,16 @@ class VersionStore:
 
     def head(self) -> Head | None:
         """The head as it is now, None if nothing was ever pushed."""
-        found = find(self._client, path_of(NAMESPACE, "configmaps", HEAD))
-        return None if found is None else read_head(found)
+        config_map = find(self._client, path_of(NAMESPACE, "configmaps", HEAD))
+        return None if config_map is None else read_head(config_map)
 
     def versions(self) -> Sequence[ConfigVersion]:
         """All versions that are kept, oldest first.
 
         One whose objects somebody has deleted by hand is left out, unless it is the newest: then `ClusterError`.
         """
-        found = self._read(None)
-        return [version for _, version in found if version is not None]
+        pairs = self._read(None)
+        return [version for _, version in pairs if version is not None]
 
     def version(self, number: int | None = None) -> ConfigVersion:
         """A version, the newest without a number; raises `ClusterError` if there is none, or it is damaged."""
@@ -73,12 +73,12 @@ class VersionStore:
             head = self.head()
             entries = [entry for entry in (head.entries if head else ()) if number in (None, entry.number)]
             self._load(entries)
-            found = [(entry, self._known.get(entry.token)) for entry in entries]
-            if all(version is not None for _, version in found):
-                return found
-        if found and found[-1][1] is None:
-            raise _damaged(found[-1][0])
-        return found
+            pairs = [(entry, self._known.get(entry.token)) for entry in entries]
+            if all(version is not None for _, version in pairs):
+                return pairs
+        if pairs and pairs[-1][1] is None:
+            raise _damaged(pairs[-1][0])
+        return pairs
 
     def _load(self, entries: Iterable[VersionEntry]) -> None:
         """Read what is not known yet: one version by its label, several with one list of all."""
@@ -86,7 +86,7 @@ class VersionStore:
         if not unknown:
             return
         objects = self.objects(unknown[0].number if len(unknown) == 1 else None)
-        by_name = {str(one["metadata"]["name"]): one.get("data") or {} for one in objects}
+        by_name = {str(body["metadata"]["name"]): body.get("data") or {} for body in objects}
         for entry in unknown:
             version = _version(entry, by_name)
             if version is not None:
@@ -95,7 +95,7 @@ class VersionStore:
     def objects(self, number: int | None = None) -> list[Json]:
         """The ConfigMaps of one version, or of all, those that no head names among them."""
         query = {"labelSelector": NUMBER if number is None else f"{NUMBER}={number}"}
-        return [one for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), query) for one in page]
+        return [body for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), query) for body in page]
 
     def knows(self, entry: VersionEntry, version: ConfigVersion) -> None:
         """Remember what was just stored."""
@@ -186,11 +186,11 @@ class Head:
     def with_entry(self, entry: VersionEntry) -> Head:
         """The head once a version is added, and the oldest forgotten."""
         kept, size = [entry], 0
-        for one in reversed(self.entries):
-            size += one.size
+        for older in reversed(self.entries):
+            size += older.size
             if len(kept) >= KEPT or size > KEPT_BYTES:
                 break
-            kept.append(one)
+            kept.append(older)
         head = replace(self, entries=tuple(reversed(kept)))
         while len(head.entries) > 1 and head.size > ROOM:
             head = replace(head, entries=head.entries[1:])
@@ -211,10 +211,10 @@ def manifest_of(head: Head) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}
 
 
-def read_head(found: Json) -> Head:
+def read_head(config_map: Json) -> Head:
     """The inverse of `manifest_of`; raises `ClusterError` for an object that somebody else has written."""
     where = f"configmap {NAMESPACE}/{HEAD}"
-    data = found.get("data") or {}
+    data = config_map.get("data") or {}
     if data.get("schemaVersion") != _SCHEMA:
         raise ClusterError(
             text("was written by another version of paictl (schema {version!r})", version=data.get("schemaVersion")),
@@ -223,7 +223,7 @@ def read_head(found: Json) -> Head:
         )
     try:
         entries = tuple(_entry(row) for row in json.loads(data["versions"]))
-        return Head(str(data["cluster-id"]), entries, str(found["metadata"]["resourceVersion"]))
+        return Head(str(data["cluster-id"]), entries, str(config_map["metadata"]["resourceVersion"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         hint = "it was edited by hand: restore it from an etcd backup, or undo the change"
         raise ClusterError("cannot be read", where=where, hint=hint) from None

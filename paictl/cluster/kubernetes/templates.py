@@ -27,11 +27,11 @@ class TemplateStore:
         """All libraries by name; raises `ClusterError` for a damaged one."""
         libraries: list[TemplateLibrary] = []
         for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), {"labelSelector": _SELECTOR}):
-            for one in page:
+            for config_map in page:
                 try:
-                    libraries.append(library_from(str((one.get("data") or {}).get(_KEY, ""))))
+                    libraries.append(library_from(str((config_map.get("data") or {}).get(_KEY, ""))))
                 except ClusterError as error:
-                    error.where = f"configmap {NAMESPACE}/{one['metadata']['name']}"
+                    error.where = f"configmap {NAMESPACE}/{config_map['metadata']['name']}"
                     raise
         return tuple(sorted(libraries, key=lambda library: library.name))
 

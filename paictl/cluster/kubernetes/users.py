@@ -60,8 +60,8 @@ class KubernetesUsers:
     def account(self, name: str) -> Account | None:
         """An account as it is now."""
         with told():
-            found = find(self._client, _path(_account_name(name)))
-        return None if found is None else _account(found)
+            secret = find(self._client, _path(_account_name(name)))
+        return None if secret is None else _account(secret)
 
     def put_account(self, account: Account) -> Account:
         """Make an account, or replace the version that it names."""
@@ -135,14 +135,14 @@ class KubernetesUsers:
 
     def tokens(self, user: str) -> Sequence[Token]:
         """The tokens of a user, oldest first."""
-        found = map(_token, self._all(f"{_KIND}=token,{_USER}={_hashed(user)}"))
-        return sorted(found, key=lambda token: token.created)
+        tokens = map(_token, self._all(f"{_KIND}=token,{_USER}={_hashed(user)}"))
+        return sorted(tokens, key=lambda token: token.created)
 
     def token(self, digest: str) -> Token | None:
         """A token by its hash."""
         with told():
-            found = find(self._client, _path(_token_name(digest)))
-        return None if found is None else _token(found)
+            secret = find(self._client, _path(_token_name(digest)))
+        return None if secret is None else _token(secret)
 
     def add_token(self, token: Token) -> None:
         """Keep a token."""
@@ -161,7 +161,7 @@ class KubernetesUsers:
     def _all(self, labels: str) -> list[Json]:
         with told():
             pages = self._client.list(path_of(NAMESPACE, "secrets"), {"labelSelector": labels})
-            return [one for _, page in pages for one in page]
+            return [body for _, page in pages for body in page]
 
     def _make(self, body: Json) -> Json | None:
         path = path_of(NAMESPACE, "secrets")
@@ -205,28 +205,28 @@ def _manifest(kind: str, name: str, user: str, record: Mapping[str, Any]) -> Jso
     }
 
 
-def _read(found: Json) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(base64.b64decode(found["data"][_DATA]))
+def _read(secret: Json) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(base64.b64decode(secret["data"][_DATA]))
     return record
 
 
-def _account(found: Json) -> Account:
+def _account(secret: Json) -> Account:
     try:
-        return account_from(_read(found), str(found["metadata"]["resourceVersion"]))
+        return account_from(_read(secret), str(secret["metadata"]["resourceVersion"]))
     except (KeyError, TypeError, ValueError):
-        raise _damaged(found) from None
+        raise _damaged(secret) from None
 
 
-def _token(found: Json) -> Token:
+def _token(secret: Json) -> Token:
     try:
-        return token_from(_read(found))
+        return token_from(_read(secret))
     except (KeyError, TypeError, ValueError):
-        raise _damaged(found) from None
+        raise _damaged(secret) from None
 
 
-def _damaged(found: Json) -> ClusterError:
+def _damaged(secret: Json) -> ClusterError:
     return ClusterError(
         "cannot be read: it was edited by hand",
-        where=f"secret {NAMESPACE}/{found.get('metadata', {}).get('name')}",
+        where=f"secret {NAMESPACE}/{secret.get('metadata', {}).get('name')}",
         hint="restore it from an etcd backup, or delete it and add the user again: paictl user add",
     )

@@ -113,12 +113,12 @@ def kept_in(path: Path, name: str, now: float) -> CertificateSet:
             f"the kept certificates cannot be read: {reason}",
             where=str(path), hint="delete the file to have new certificates made",
         ) from None  # fmt: skip
-    found = renewed(known, name, now)
-    if found != known:
+    fresh = renewed(known, name, now)
+    if fresh != known:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
-        replace_file(path, json.dumps(asdict(found), indent=1).encode())
-    return found
+        replace_file(path, json.dumps(asdict(fresh), indent=1).encode())
+    return fresh
 
 
 def _is_good(folder: Path, known: CertificateSet, name: str, now: float) -> bool:

@@ -66,9 +66,9 @@ class Renderer:
         self._templates = templates or resource_folder("templates")
         loaded = load_memory(inputs.files)
         documents = [document for document in loaded.documents if document.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
-        found = sorted(documents, key=lambda document: document.path != STANDARD_NAME)
-        self._services = _data(next((document for document in found if document.kind is FileKind.SERVICES), None))
-        self._layout = _data(next((document for document in found if document.kind is FileKind.LAYOUT), None))
+        ordered = sorted(documents, key=lambda document: document.path != STANDARD_NAME)
+        self._services = _data(next((document for document in ordered if document.kind is FileKind.SERVICES), None))
+        self._layout = _data(next((document for document in ordered if document.kind is FileKind.LAYOUT), None))
         machines = machines_in(inputs.files) if self._layout else []
         taints = taints_by_host(self._layout)
         self._machines = [
@@ -119,7 +119,7 @@ class Renderer:
     def _context(self, service: str, secrets: Mapping[str, str] | None) -> dict[str, Any]:
         inputs = self._inputs
         opened = _opened(self._services, secrets)
-        sections = Sections({name: {} if one is None else one for name, one in opened.items()})
+        sections = Sections({name: {} if section is None else section for name, section in opened.items()})
         systems = self._node_systems(service)
         images = ImageReferences(self._images, inputs.version, sections)
         return {
@@ -155,19 +155,19 @@ class Renderer:
             str(machine["name"]).lower() for machine in self._machines if machine["devices"] and _of_nvidia(machine)
         )
         known = {systems[name] for name in names if name in systems} if systems else set()
-        return not known or any(f"nvidia-driver-{one}" in images for one in known)
+        return not known or any(f"nvidia-driver-{system}" in images for system in known)
 
     def _defaults(self, service: str) -> dict[str, Any]:
         path = self._templates / service / DEFAULTS
         if not path.is_file():
             return {}
         try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            defaults = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except yaml.YAMLError as error:
             raise TemplateError(f"is broken YAML: {' '.join(str(error).split())}", where=str(path)) from None
-        if not isinstance(found, dict):
+        if not isinstance(defaults, dict):
             raise TemplateError("is not a mapping", where=str(path))
-        return found
+        return defaults
 
 
 def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
@@ -180,27 +180,27 @@ def lacking(renderer: Renderer, names: Iterable[str], here: Collection[str]) -> 
 
     What cannot be rendered lacks nothing: whoever starts it is told.
     """
-    found = {}
+    by_service = {}
     for name in names:
         try:
             needed = images_of(renderer.sealed(name))
         except TemplateError:
             continue
-        if missing := tuple(one for one in needed if one not in here):
-            found[name] = missing
-    return found
+        if missing := tuple(image for image in needed if image not in here):
+            by_service[name] = missing
+    return by_service
 
 
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            if key in _CONTAINERS and isinstance(one, list):
-                yield from (str(each["image"]) for each in one if each.get("image"))
+        for key, item in value.items():
+            if key in _CONTAINERS and isinstance(item, list):
+                yield from (str(each["image"]) for each in item if each.get("image"))
             else:
-                yield from _references(one)
+                yield from _references(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for item in value:
+            yield from _references(item)
 
 
 def merged(defaults: Any, own: Any) -> Any:
@@ -208,7 +208,7 @@ def merged(defaults: Any, own: Any) -> Any:
     if isinstance(defaults, Mapping) and isinstance(own, Mapping):
         return {
             **defaults,
-            **{key: merged(defaults[key], one) if key in defaults else one for key, one in own.items()},
+            **{key: merged(defaults[key], value) if key in defaults else value for key, value in own.items()},
         }
     return defaults if own is None else own
 
@@ -232,18 +232,18 @@ def _opened(value: Any, secrets: Mapping[str, str] | None) -> Any:
     Raises `PaictlError` if there is a seal whose secret is not known.
     """
     if isinstance(value, Mapping):
-        return {key: _opened(one, secrets) for key, one in value.items()}
+        return {key: _opened(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [_opened(one, secrets) for one in value]
+        return [_opened(item, secrets) for item in value]
     if secrets is None or not is_seal(value):
         return value
-    found = secrets.get(value)
-    if found is None:
+    secret = secrets.get(value)
+    if secret is None:
         raise PaictlError(
             "a secret of the configuration is not in the cluster any more", where=STANDARD_NAME,
             hint="write the secrets themselves into the files and push them: paictl config push",
         )  # fmt: skip
-    tag, _, text = found.partition(":")
+    tag, _, text = secret.partition(":")
     return yaml.safe_load(text) if tag not in ("str", "timestamp") else text
 
 

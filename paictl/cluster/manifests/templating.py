@@ -93,13 +93,13 @@ def _manifests(path: Path, environment: Any, context: Mapping[str, Any]) -> Iter
 
 def _place(path: Path, trace: TracebackType | None) -> str:
     """The innermost line of a template in a traceback; Jinja2 puts its own lines there."""
-    found = str(path)
+    place = str(path)
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if Path(file).parent == path.parent:
-            found = f"{file}:{trace.tb_lineno}"
+            place = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return place
 
 
 def _documents(path: Path, rendered: str) -> Iterator[Manifest]:
@@ -157,8 +157,8 @@ class _Loader(_FastLoader):  # type: ignore[misc]
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
                 seen.add(key.value)
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 _Loader.yaml_implicit_resolvers = {

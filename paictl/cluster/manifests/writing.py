@@ -43,9 +43,9 @@ def _quoted(dumper: _Dumper, text: Verbatim) -> yaml.ScalarNode:
 _Dumper.add_representer(Verbatim, _quoted)
 
 
-def to_yaml(found: Iterable[Mapping[str, Any]]) -> str:
+def to_yaml(bodies: Iterable[Mapping[str, Any]]) -> str:
     """Objects as documents, each with a line of dashes before it."""
-    return yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, width=_WIDE, explicit_start=True, allow_unicode=True)
+    return yaml.dump_all(bodies, Dumper=_Dumper, sort_keys=False, width=_WIDE, explicit_start=True, allow_unicode=True)
 
 
 def to_document(value: Any) -> str:

@@ -90,15 +90,15 @@ def _unknowable(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> str:
         if (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
             return f"spec.affinity.{kind}"
     spread = spec.get("topologySpreadConstraints") or ()
-    strict = any(one.get("whenUnsatisfiable") != "ScheduleAnyway" for one in spread)
+    strict = any(constraint.get("whenUnsatisfiable") != "ScheduleAnyway" for constraint in spread)
     return "spec.topologySpreadConstraints" if strict else ""
 
 
 def lacks_room(pod: Mapping[str, Any]) -> bool:
     """Whether kube-scheduler has refused a pod for what its nodes have too little of, and evictions would free."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    said = [str(condition.get("message")) for condition in conditions if condition.get("type") == "PodScheduled"]
-    return any(words in message for message in said for words in _NO_ROOM)
+    messages = [str(condition.get("message")) for condition in conditions if condition.get("type") == "PodScheduled"]
+    return any(words in message for message in messages for words in _NO_ROOM)
 
 
 def requests_of(pod: Mapping[str, Any]) -> dict[str, int]:
@@ -128,11 +128,11 @@ def requests_of(pod: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _of_container(container: Mapping[str, Any]) -> dict[str, int]:
-    found = _requests(container.get("resources"))
+    requests = _requests(container.get("resources"))
     for port in container.get("ports") or ():
         if port.get("hostPort"):
-            found[f"{_PORT}{port['hostPort']}/{port.get('protocol') or 'TCP'}"] = _UNIT
-    return found
+            requests[f"{_PORT}{port['hostPort']}/{port.get('protocol') or 'TCP'}"] = _UNIT
+    return requests
 
 
 def _requests(resources: Mapping[str, Any] | None) -> dict[str, int]:

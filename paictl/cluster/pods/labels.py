@@ -70,20 +70,20 @@ def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named
     Raises `RequestError` naming the label or field.
     """
     about = pod["metadata"]
-    said = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
-    leaf_type = said.get(LEAF_TYPE, "")
-    leaves, leaves_from = _leaves(pod, said, leaf_type, rules, name)
+    labels = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
+    leaf_type = labels.get(LEAF_TYPE, "")
+    leaves, leaves_from = _leaves(pod, labels, leaf_type, rules, name)
     spec: dict[str, object] = {
-        "virtualCluster": said.get(VC, ""),
-        "priority": _priority(said, name),
+        "virtualCluster": labels.get(VC, ""),
+        "priority": _priority(labels, name),
         "leafCellType": leaf_type,
         "leafCellNumber": leaves,
-        "pinnedCellId": said.get(PINNED, ""),
-        "lazyPreemptionEnable": _flag(said, LAZY, name),
-        "ignoreK8sSuggestedNodes": _flag(said, IGNORE, name),
+        "pinnedCellId": labels.get(PINNED, ""),
+        "lazyPreemptionEnable": _flag(labels, LAZY, name),
+        "ignoreK8sSuggestedNodes": _flag(labels, IGNORE, name),
     }
-    group, group_from = _owner(pod, said)
-    members = _members(said, leaves, name) or _named_members(pod, leaves, name, named)
+    group, group_from = _owner(pod, labels)
+    members = _members(labels, leaves, name) or _named_members(pod, leaves, name, named)
     if members:
         spec["affinityGroup"] = {"name": group or name, "members": members}
     else:
@@ -91,18 +91,18 @@ def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named
     return Reading(read_request(spec, uid, name), "labels", group_from, leaves_from)
 
 
-def _owner(pod: Mapping[str, Any], said: Mapping[str, str]) -> tuple[str, str]:
+def _owner(pod: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str]:
     """The gang that a pod belongs to: the name of the affinity group, and which rule gave it."""
     about = pod["metadata"]
     space = about.get("namespace") or "default"
-    if found := said.get(GROUP):
-        return f"{space}/{found}", f"label {GROUP}"
-    if found := group_of(pod):
-        return found, f"PodGroup {found.partition('/')[2]}"
-    if found := said.get(JOBSET):
-        return _named(space, found, said.get(_JOBSET_UID, "")), f"label {JOBSET} (JobSet, TrainJob)"
-    if found := said.get(KUBEFLOW):
-        return f"{space}/{found}", f"label {KUBEFLOW} (PyTorchJob, TFJob, MPIJob)"
+    if group := labels.get(GROUP):
+        return f"{space}/{group}", f"label {GROUP}"
+    if group := group_of(pod):
+        return group, f"PodGroup {group.partition('/')[2]}"
+    if jobset := labels.get(JOBSET):
+        return _named(space, jobset, labels.get(_JOBSET_UID, "")), f"label {JOBSET} (JobSet, TrainJob)"
+    if job := labels.get(KUBEFLOW):
+        return f"{space}/{job}", f"label {KUBEFLOW} (PyTorchJob, TFJob, MPIJob)"
     for owner in about.get("ownerReferences") or ():
         if isinstance(owner, dict) and owner.get("controller") and owner.get("name"):
             group = _named(space, str(owner["name"]), str(owner.get("uid") or ""))
@@ -115,13 +115,13 @@ def _named(space: str, name: str, uid: str) -> str:
     return f"{space}/{name}.{uid[:8]}" if uid else f"{space}/{name}"
 
 
-def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, int]]:
+def _members(labels: Mapping[str, str], leaves: int, name: str) -> list[dict[str, int]]:
     """``group-members: 1x4.2x8`` is one pod of 4 and two of 8 leaf cells; ``group-size: 3`` is three like this one."""
-    if text := said.get(MEMBERS):
+    if text := labels.get(MEMBERS):
         members = []
         for part in text.replace(",", ".").split("."):
-            pods, found, cells = part.partition("x")
-            if not found:
+            pods, separator, cells = part.partition("x")
+            if not separator:
                 raise RequestError(
                     name,
                     MEMBERS,
@@ -129,7 +129,7 @@ def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, 
                 )
             members.append({"podNumber": _number(pods, MEMBERS, name), "leafCellNumber": _number(cells, MEMBERS, name)})
         return members
-    if text := said.get(GROUP_SIZE):
+    if text := labels.get(GROUP_SIZE):
         return [{"podNumber": _number(text, GROUP_SIZE, name), "leafCellNumber": leaves}]
     return []
 
@@ -152,17 +152,17 @@ def leaf_cells(pod: Mapping[str, Any], rules: Rules, name: str) -> int:
     Raises `RequestError` naming the label at fault.
     """
     about = pod["metadata"]
-    said = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
-    if LEAF_CELLS not in said and not any(pod_limit(pod, resource) for resource in rules.devices):
+    labels = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
+    if LEAF_CELLS not in labels and not any(pod_limit(pod, resource) for resource in rules.devices):
         return 0
-    return _leaves(pod, said, said.get(LEAF_TYPE, ""), rules, name)[0]
+    return _leaves(pod, labels, labels.get(LEAF_TYPE, ""), rules, name)[0]
 
 
 def _leaves(
-    pod: Mapping[str, Any], said: Mapping[str, str], leaf_type: str, rules: Rules, name: str
+    pod: Mapping[str, Any], labels: Mapping[str, str], leaf_type: str, rules: Rules, name: str
 ) -> tuple[int, str]:
     """Leaf cells that a pod asks for, and how they were counted."""
-    if text := said.get(LEAF_CELLS):
+    if text := labels.get(LEAF_CELLS):
         return _number(text, LEAF_CELLS, name), f"label {LEAF_CELLS}"
     for resource in rules.devices:
         devices = pod_limit(pod, resource)
@@ -179,8 +179,8 @@ def _leaves(
 
 def _each(leaf_type: str, rules: Rules) -> int:
     """Devices of one leaf cell; if the type is open, what all types agree on, else one."""
-    found = {kind: sku.get("gpu") for kind, sku in rules.skus.items() if not leaf_type or kind == leaf_type}
-    values = {value for value in found.values() if isinstance(value, int) and value > 0}
+    sizes = {kind: sku.get("gpu") for kind, sku in rules.skus.items() if not leaf_type or kind == leaf_type}
+    values = {value for value in sizes.values() if isinstance(value, int) and value > 0}
     return values.pop() if len(values) == 1 else 1
 
 
@@ -202,21 +202,21 @@ def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
 def container_limit(container: Mapping[str, Any], resource: str) -> int:
     """What one container may use of a resource; 0 for what is no count."""
     resources = container.get("resources") or {}
-    found = (resources.get("limits") or {}).get(resource, (resources.get("requests") or {}).get(resource, 0))
-    text = str(found)
+    amount = (resources.get("limits") or {}).get(resource, (resources.get("requests") or {}).get(resource, 0))
+    text = str(amount)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
-def _priority(said: Mapping[str, str], name: str) -> int:
-    text = said.get(PRIORITY, "0")
+def _priority(labels: Mapping[str, str], name: str) -> int:
+    text = labels.get(PRIORITY, "0")
     if text == _OPPORTUNISTIC:
         return -1
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     return sign * _number(digits, PRIORITY, name)
 
 
-def _flag(said: Mapping[str, str], key: str, name: str) -> bool:
-    text = said.get(key, "false").lower()
+def _flag(labels: Mapping[str, str], key: str, name: str) -> bool:
+    text = labels.get(key, "false").lower()
     if text not in _WORDS:
         raise RequestError(name, key, i18n.text("expected true or false, found {found!r}", found=text[:40]))
     return _WORDS[text]
@@ -228,9 +228,9 @@ def _number(text: str, key: str, name: str) -> int:
     return int(text)
 
 
-def _texts(found: object) -> dict[str, str]:
+def _texts(mapping: object) -> dict[str, str]:
     """Labels or annotations of ours and of the controllers that we know."""
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         return {}
     wanted = (*KEYS, JOBSET, _JOBSET_UID, KUBEFLOW)
-    return {key: found[key] for key in wanted if isinstance(found.get(key), str)}
+    return {key: mapping[key] for key in wanted if isinstance(mapping.get(key), str)}

@@ -38,14 +38,14 @@ def end_of(engine: Engine, group: str, times: Callable[[str], PodTimes | None], 
     """
     known = engine.state.groups.by_name.get(group)
     uids = [] if known is None else [*(uid for row in known.pods for uid in row if uid), *known.preempting]
-    ends = [one.end(now) if (one := times(uid)) is not None else None for uid in uids]
+    ends = [pod_times.end(now) if (pod_times := times(uid)) is not None else None for uid in uids]
     last = max((end for end in ends if end is not None), default=None)
     return None if None in ends else last
 
 
 def group_times(group: Group, times: Callable[[str], PodTimes | None]) -> GroupTimes | None:
     """Since when a group runs, by the times of its pods; None if none of them does."""
-    pods = [found for row in group.pods for uid in row if uid and (found := times(uid)) is not None]
+    pods = [pod_times for row in group.pods for uid in row if uid and (pod_times := times(uid)) is not None]
     began = min((pod.began for pod in pods if pod.began is not None), default=None)
     saved = [pod.checkpoint for pod in pods if pod.checkpoint is not None]
     rarest = max(saved) if saved and len(saved) == len(pods) else None  # a gang is as far back as its last member
@@ -76,10 +76,10 @@ def lines(pods: Iterable[WaitingPod], rules: LineRules, placed: Collection[str])
     for pod in pods:
         if rules.covers(pod.request) and pod.request.group not in placed:
             gangs.setdefault(pod.request.group, []).append(pod)
-    found: dict[str, list[list[WaitingPod]]] = {}
+    by_vc: dict[str, list[list[WaitingPod]]] = {}
     for members in gangs.values():
-        found.setdefault(members[0].request.vc, []).append(members)
-    return {vc: line for vc, waiting in found.items() if (line := in_order(waiting))}
+        by_vc.setdefault(members[0].request.vc, []).append(members)
+    return {vc: line for vc, waiting in by_vc.items() if (line := in_order(waiting))}
 
 
 def in_order(gangs: Iterable[list[WaitingPod]]) -> list[LineGang]:

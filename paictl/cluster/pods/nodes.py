@@ -59,8 +59,8 @@ def why_bad(node: NodeStatus | None, promised: int) -> str:
     return ""
 
 
-def _count(found: object) -> int:
-    text = str(found)
+def _count(amount: object) -> int:
+    text = str(amount)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
@@ -95,12 +95,12 @@ class NodeUsage:
 
     def used(self, node: str, without: Iterable[str] = ()) -> dict[str, int]:
         """What the pods on a node request, these (uids) not counted."""
-        found = dict(self._sums.get(node, {}))
+        sums = dict(self._sums.get(node, {}))
         for uid in without:
             at, requests = self._pods.get(uid, ("", {}))
             if at == node:
-                _shift(found, requests, -1)
-        return found
+                _shift(sums, requests, -1)
+        return sums
 
 
 def _shift(sums: dict[str, int], requests: Amounts, sign: int) -> None:

@@ -77,12 +77,12 @@ def served(client: KubeClient) -> tuple[str, str]:
     for version in VERSIONS:
         path = f"{API}/{version}"
         try:
-            found = client.get(path).get("resources") or ()
+            resources = client.get(path).get("resources") or ()
         except KubeError as error:
             if error.status not in (403, 404):
                 raise
             continue
-        if any(one.get("name") == "podgroups" for one in found):
+        if any(resource.get("name") == "podgroups" for resource in resources):
             lacking = [verb for verb in ("list", "watch") if not may(client, verb, "podgroups", GROUP)]
             return ("", f"the account may not {' and '.join(lacking)} podgroups") if lacking else (path, "")
     return "", ""

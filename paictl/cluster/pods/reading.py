@@ -117,8 +117,8 @@ def _is_text(loader: Any, event: Any) -> bool:
 
 def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """A pod's annotations, which may be missing or nonsense."""
-    found = pod["metadata"].get("annotations")
-    return found if isinstance(found, dict) else {}
+    notes = pod["metadata"].get("annotations")
+    return notes if isinstance(notes, dict) else {}
 
 
 def asks(pod: Mapping[str, Any]) -> bool:
@@ -148,8 +148,8 @@ def is_launcher(pod: Mapping[str, Any], problem: RequestError) -> bool:
 def source_of(pod: Mapping[str, Any], named: PodGroup | None = None) -> tuple[object, ...]:
     """What the reading of a pod depends on and can change while it waits: read again if this has."""
     noted, labels = noted_on(pod), pod["metadata"].get("labels") or {}
-    said = sorted(labels.items()) if isinstance(labels, dict) else labels
-    return named and named.size, noted.get(SCHEDULING_SPEC), str(said), *map(noted.get, KEYS)
+    ordered = sorted(labels.items()) if isinstance(labels, dict) else labels
+    return named and named.size, noted.get(SCHEDULING_SPEC), str(ordered), *map(noted.get, KEYS)
 
 
 def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:

@@ -35,10 +35,10 @@ def promised_at(pod: Mapping[str, Any]) -> Millis | None:
 
     A condition, not an annotation: tenants cannot write the status of their pods, so none can promise himself a start.
     """
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one.get("type") == START_PROMISED and one.get("status") == "True":
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == START_PROMISED and condition.get("status") == "True":
             try:
-                return millis_between(UNIX, datetime.fromisoformat(str(one.get("message"))))
+                return millis_between(UNIX, datetime.fromisoformat(str(condition.get("message"))))
             except (ValueError, TypeError, OverflowError):  # no door wrote this: not a date, or one without a time zone
                 return None
     return None
@@ -66,9 +66,9 @@ def checkpoint_every(pod: Mapping[str, Any], longest_grace: float = math.inf) ->
         grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds", 30)
         if isinstance(grace, int) and 0 < grace <= longest_grace:
             return Millis(0)
-    said = noted.get(CHECKPOINT_EVERY)
+    period = noted.get(CHECKPOINT_EVERY)
     try:
-        return None if said is None else limit_of(str(said))
+        return None if period is None else limit_of(str(period))
     except PaictlError:
         return None
 

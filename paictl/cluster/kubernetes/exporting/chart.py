@@ -42,7 +42,7 @@ def chart_files(exported: Exported) -> dict[str, str]:
     """
     values = open_values(exported)
     objects = open_objects(exported, values)
-    found = {
+    files = {
         "Chart.yaml": to_document({
             "apiVersion": "v2", "name": CHART, "type": "application", "version": semantic(exported.version),
             "appVersion": exported.version, "kubeVersion": _KUBERNETES,
@@ -56,8 +56,8 @@ def chart_files(exported: Exported) -> dict[str, str]:
     }  # fmt: skip
     for name, bodies in objects.items():
         if bodies:
-            found[f"templates/{name}.yaml"] = _service_template(name, bodies, values)
-    return found
+            files[f"templates/{name}.yaml"] = _service_template(name, bodies, values)
+    return files
 
 
 def semantic(version: str) -> str:
@@ -115,9 +115,9 @@ _MARK: Final = re.compile(r"qzvalue|700\d{5}")
 def _quoted(value: Any) -> Any:
     """Texts with a mark stay texts whatever is put in: 12 and true, too."""
     if isinstance(value, Mapping):
-        return {key: _quoted(one) for key, one in value.items()}
+        return {key: _quoted(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_quoted(one) for one in value]
+        return [_quoted(item) for item in value]
     return Verbatim(value) if isinstance(value, str) and _MARK.search(value) else value
 
 
@@ -127,16 +127,16 @@ def _path(path: Sequence[str]) -> str:
 
 
 def _defaults(services: Sequence[str], values: Sequence[Value]) -> dict[str, Any]:
-    found: dict[str, Any] = {IMAGES: {}}
+    defaults: dict[str, Any] = {IMAGES: {}}
     for name in services:
-        found[name] = {} if name == _BASE else {_ENABLED: True}
+        defaults[name] = {} if name == _BASE else {_ENABLED: True}
     for value in values:
         *above, last = value.path
-        inner = found
+        inner = defaults
         for key in above:
             inner = inner.setdefault(key, {})
         inner[last] = value.default
-    return {key: one for key, one in found.items() if one}
+    return {key: section for key, section in defaults.items() if section}
 
 
 def _schema(services: Sequence[str], values: Sequence[Value]) -> dict[str, Any]:
@@ -157,8 +157,8 @@ def _schema(services: Sequence[str], values: Sequence[Value]) -> dict[str, Any]:
 
 
 def _section(inner: dict[str, Any], key: str) -> dict[str, Any]:
-    found: dict[str, Any] = inner["properties"].setdefault(key, _object(f"Settings of {key}."))
-    return found
+    section: dict[str, Any] = inner["properties"].setdefault(key, _object(f"Settings of {key}."))
+    return section
 
 
 def _object(description: str) -> dict[str, Any]:

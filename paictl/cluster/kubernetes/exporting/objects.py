@@ -29,12 +29,12 @@ _CLUSTER_WIDE: Final = frozenset({
 def service_objects(exported: Exported, renderer: Renderer, name: str) -> list[Json]:
     """The objects of a service in the order of applying; its secrets and the nodes are left out."""
     bodies = [manifest.body for manifest in renderer.sealed(name)]
-    found = [
+    objects = [
         marked(body, name, exported.version, digest_of(bodies, exported.version), namespaced=_namespaced(body))
         for body in bodies
         if body["kind"] not in (SECRET, NODE)
     ]
-    return sorted(found, key=lambda body: rank_of(body["kind"]))
+    return sorted(objects, key=lambda body: rank_of(body["kind"]))
 
 
 def token_of(exported: Exported) -> str:
@@ -65,7 +65,7 @@ def secret_objects(exported: Exported, secrets: Mapping[str, str], certificates:
     Raises `PaictlError` for a seal without a value.
     """
     renderer = exported.renderer(secrets, certificates)
-    found = [
+    bodies = [
         marked(manifest.body, name, exported.version, digest_of([manifest.body], exported.version), namespaced=True)
         for name in exported.services
         for manifest in renderer.render(name)
@@ -74,13 +74,13 @@ def secret_objects(exported: Exported, secrets: Mapping[str, str], certificates:
     values = {key_of(seal): encoded(value) for seal, value in secrets.items()}
     if values:
         about = object_name(exported.number, token_of(exported))
-        found.append(version_manifest(SECRET, exported.number, about, values))
+        bodies.append(version_manifest(SECRET, exported.number, about, values))
     space = [
         marked(manifest.body, "cluster-configuration", exported.version, "", namespaced=False)
         for manifest in renderer.sealed("cluster-configuration")
         if (manifest.kind, manifest.name) == ("Namespace", NAMESPACE)
     ]
-    return [*space, *found]
+    return [*space, *bodies]
 
 
 def node_labels(renderer: Renderer) -> Iterator[tuple[str, Mapping[str, str], Sequence[Mapping[str, str]]]]:
@@ -113,9 +113,9 @@ def base_files(exported: Exported) -> dict[str, str]:
     Raises `TemplateError` for templates that cannot be rendered, `ClusterError` for a configuration that is too large.
     """
     renderer = exported.renderer()
-    found = {f"{name}.yaml": service_objects(exported, renderer, name) for name in exported.services}
-    found["configuration.yaml"] = configuration_objects(exported)
-    texts = {name: to_yaml(bodies) for name, bodies in found.items() if bodies}
+    objects = {f"{name}.yaml": service_objects(exported, renderer, name) for name in exported.services}
+    objects["configuration.yaml"] = configuration_objects(exported)
+    texts = {name: to_yaml(bodies) for name, bodies in objects.items() if bodies}
     index = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(texts)}
     return {"kustomization.yaml": _HEAD + to_document(index), **texts}
 

@@ -53,7 +53,7 @@ def open_values(exported: Exported) -> list[Value]:
     renderer = exported.renderer()
     baseline = {name: _bodies(renderer, name) for name in exported.services}
     readers = SectionReaders(exported.services)
-    found = []
+    values = []
     for number, (path, default) in enumerate(_candidates(renderer, baseline)):
         value = Value(path, default, _schema_of(path, default), _mark(default, number))
         names = readers.of(path)
@@ -63,8 +63,8 @@ def open_values(exported: Exported) -> list[Value]:
             continue
         written = any(bodies[name] != baseline[name] for name in names)
         if written and all(_put_back(bodies[name], value) == baseline[name] for name in names):
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 class SectionReaders:
@@ -93,17 +93,17 @@ def open_objects(exported: Exported, values: Sequence[Value]) -> dict[str, list[
     """
     renderer = exported.renderer()
     marked = renderer.with_settings(_nested(values))
-    found = {name: service_objects(exported, marked, name) for name in exported.services}
+    by_service = {name: service_objects(exported, marked, name) for name in exported.services}
     plain = {name: service_objects(exported, renderer, name) for name in exported.services}
-    for name, objects in found.items():
+    for name, objects in by_service.items():
         for body, wanted in zip(objects, plain[name], strict=True):
             _take_over_hash(body, wanted)
-    text = json.dumps(found, default=str)
+    text = json.dumps(by_service, default=str)
     for value in values:
         text = _put_back(text, value)
     if text != json.dumps(plain, default=str):
         raise TemplateError("settings depend on each other", where=", ".join(value.name for value in values))
-    return found
+    return by_service
 
 
 def _take_over_hash(body: dict[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -128,14 +128,14 @@ def _mark(default: int | str, number: int) -> int | str:
 
 
 def _nested(values: Sequence[Value]) -> dict[str, dict[str, Any]]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for value in values:
         *above, last = value.path
-        inner = found
+        inner = settings
         for key in above:
             inner = inner.setdefault(key, {})
         inner[last] = value.mark
-    return found
+    return settings
 
 
 def _candidates(renderer: Renderer, baseline: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], int | str]]:
@@ -180,16 +180,16 @@ def _schema_of(path: tuple[str, ...], default: int | str) -> dict[str, Any]:
 def _subschema(path: tuple[str, ...]) -> Mapping[str, Any]:
     """The part of the schema about a setting; empty where it says nothing."""
     whole = _schema()
-    found: Mapping[str, Any] = whole
+    part: Mapping[str, Any] = whole
     for key in path:
-        found = (found.get("properties") or {}).get(key) or {}
-        if reference := found.get("$ref"):
-            found = {**whole["definitions"][str(reference).rpartition("/")[2]], **found}
-    return found
+        part = (part.get("properties") or {}).get(key) or {}
+        if reference := part.get("$ref"):
+            part = {**whole["definitions"][str(reference).rpartition("/")[2]], **part}
+    return part
 
 
 @cache
 def _schema() -> Mapping[str, Any]:
     path = resource_folder("schemas") / "services-configuration.schema.json"
-    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    schema: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema

@@ -80,8 +80,8 @@ def ssh_name(job: str, role: str, index: int) -> str:
 
 def labels_of(job: str, attempt: int | None = None) -> dict[str, str]:
     """The labels of an object that belongs to a job."""
-    found = {NAME: "job", PART_OF: OURS, MANAGED_BY: OURS, JOB: job}
-    return found if attempt is None else {**found, ATTEMPT: str(attempt)}
+    common = {NAME: "job", PART_OF: OURS, MANAGED_BY: OURS, JOB: job}
+    return common if attempt is None else {**common, ATTEMPT: str(attempt)}
 
 
 SELECTOR: Final = f"{NAME}=job,{PART_OF}={OURS}"

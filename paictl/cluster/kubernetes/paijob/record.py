@@ -114,7 +114,7 @@ def status_json(record: JobRecord) -> Json:
     """The status of a `PaiJob`."""
     status = record.status
     alive = sum(task.state is RunState.RUNNING for task in status.tasks)
-    found: Json = {
+    fields: Json = {
         "state": status.state.value.capitalize(),
         "attempt": status.attempt,
         "counted": status.counted,
@@ -133,37 +133,37 @@ def status_json(record: JobRecord) -> Json:
         "runs": _runs_json(record.runs),
         "repairs": [_repair_json(repair) for repair in record.repairs],
     }
-    return {key: value for key, value in found.items() if value not in (None, "", [], {})}
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {})}
 
 
 def _attempt_json(line: AttemptLine) -> Json:
-    found = {"number": line.number, "started": _text(line.started), "ended": _text(line.ended), "reason": line.reason}
-    return {**found, **({"runs": _runs_json(line.runs)} if line.runs else {})}
+    row = {"number": line.number, "started": _text(line.started), "ended": _text(line.ended), "reason": line.reason}
+    return {**row, **({"runs": _runs_json(line.runs)} if line.runs else {})}
 
 
 def _repair_json(line: RepairLine) -> Json:
-    found = {
+    row = {
         "role": line.role, "index": line.index, "lost": _text(line.lost), "before": line.before,
         "reason": line.reason, "back": _text(line.back), "node": line.node,
     }  # fmt: skip
-    return {key: value for key, value in found.items() if value not in (None, "")}
+    return {key: value for key, value in row.items() if value not in (None, "")}
 
 
 def _role_json(role: str, tasks: Sequence[TaskStatus]) -> Json:
-    found: Json = {"name": role, "instances": len(tasks)}
+    row: Json = {"name": role, "instances": len(tasks)}
     for state, word in _STATES.items():
         if indices := ranges([task.index for task in tasks if task.state is state]):
-            found[word] = indices
+            row[word] = indices
     tried: dict[tuple[int, int, int], list[int]] = {}
     for task in tasks:
         if task.incarnation:
             tried.setdefault((task.incarnation, task.retries, task.counted), []).append(task.index)
     if tried:
-        found["tried"] = [
-            {"tasks": ranges(indices), "incarnation": one, "retries": two, "counted": three}
-            for (one, two, three), indices in tried.items()
+        row["tried"] = [
+            {"tasks": ranges(indices), "incarnation": incarnation, "retries": retries, "counted": counted}
+            for (incarnation, retries, counted), indices in tried.items()
         ]
-    return found
+    return row
 
 
 def _by_role(tasks: Iterable[TaskStatus]) -> Iterator[tuple[str, list[TaskStatus]]]:
@@ -213,13 +213,13 @@ class _Table:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Numbers in ascending order as Kubernetes writes the indices of a Job: ``0-3,5``."""
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
         else:
-            found.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+            spans.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
 
 
 # --- reading
@@ -254,27 +254,27 @@ def _tasks(row: Mapping[str, Any]) -> Iterator[TaskStatus]:
     name, instances = str(row["name"]), int(row["instances"])
     states = {index: state for state, word in _STATES.items() for index in numbers(row.get(word, ""))}
     tried = {
-        index: (int(one["incarnation"]), int(one.get("retries", 0)), int(one.get("counted", 0)))
-        for one in row.get("tried") or ()
-        for index in numbers(one["tasks"])
+        index: (int(entry["incarnation"]), int(entry.get("retries", 0)), int(entry.get("counted", 0)))
+        for entry in row.get("tried") or ()
+        for index in numbers(entry["tasks"])
     }
     for index in range(instances):
         yield TaskStatus(name, index, states[index], *tried.get(index, (0, 0, 0)))
 
 
-def _runs(found: Mapping[str, Any]) -> dict[Place, LastRun]:
+def _runs(table: Mapping[str, Any]) -> dict[Place, LastRun]:
     runs: dict[Place, LastRun] = {}
-    for row in found.get("tasks") or ():
+    for row in table.get("tasks") or ():
         for words in str(row["last"]).split():
             index, node, devices, start, span, reason, *what = words.split("/")
             started = from_unix(int(start)) if start else None
-            isolation = found["isolation"][int(devices)] if "isolation" in found else ""
+            isolation = table["isolation"][int(devices)] if "isolation" in table else ""
             runs[str(row["role"]), int(index)] = LastRun(
-                found["nodes"][int(node)],
-                tuple(numbers(found["devices"][int(devices)])),
+                table["nodes"][int(node)],
+                tuple(numbers(table["devices"][int(devices)])),
                 started,
                 from_unix(int(start) + int(span)) if span else None,
-                found["reasons"][int(reason)],
+                table["reasons"][int(reason)],
                 what[0] if what else "",
                 isolation,
             )
@@ -285,9 +285,9 @@ def _attempts(rows: Iterable[Mapping[str, Any]]) -> Iterator[AttemptLine]:
     for row in rows:
         ended = read_time(row["ended"])
         if ended is not None:
-            said = str(row.get("reason", ""))
+            reason = str(row.get("reason", ""))
             yield AttemptLine(
-                int(row["number"]), read_time(row.get("started")), ended, said, _runs(row.get("runs") or {})
+                int(row["number"]), read_time(row.get("started")), ended, reason, _runs(row.get("runs") or {})
             )
 
 

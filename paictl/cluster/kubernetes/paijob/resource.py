@@ -79,8 +79,8 @@ class PaiJob:
     def sizes(self) -> list[int]:
         """Devices of a pod of each role, as `asked` counts them."""
         if self.record is not None and self.record.scheduling:
-            found = (spec.get("leafCellNumber") for spec in self.record.scheduling.values())
-            return [size for size in found if isinstance(size, int)]
+            counts = (spec.get("leafCellNumber") for spec in self.record.scheduling.values())
+            return [size for size in counts if isinstance(size, int)]
         return [gpu for _, gpu in self._roles()]
 
     def _roles(self) -> list[tuple[int, int]]:
@@ -126,9 +126,9 @@ def manifest_of(request: JobRequest, job: Job, now: datetime, secret: str = "") 
     }  # fmt: skip
 
 
-def read_paijob(found: Mapping[str, Any]) -> PaiJob:
+def read_paijob(body: Mapping[str, Any]) -> PaiJob:
     """The inverse, as a server gives it back; tolerant of what somebody has left out who made it by hand."""
-    about, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    about, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     data = spec.get("job")
     data = data if isinstance(data, Mapping) else {}
     user = str(spec.get("user") or "")
@@ -176,20 +176,20 @@ PASSWORDS: Final = "passwords.json"
 def values_of(data: Mapping[str, object]) -> dict[str, Any]:
     """What of a job must not be in its `PaiJob`: by key of the Secret; empty if nothing."""
     secrets = data.get("secrets")
-    found: dict[str, Any] = {WHOLE: dict(secrets)} if isinstance(secrets, Mapping) and secrets else {}
+    values: dict[str, Any] = {WHOLE: dict(secrets)} if isinstance(secrets, Mapping) and secrets else {}
     passwords = dict(_passwords(data))
-    return {**found, PASSWORDS: passwords} if passwords else found
+    return {**values, PASSWORDS: passwords} if passwords else values
 
 
 def _passwords(data: Mapping[str, object]) -> list[tuple[str, str]]:
     images = data.get("prerequisites")
-    found = []
+    passwords = []
     for image in images if isinstance(images, list) else ():
         auth = image.get("auth") if isinstance(image, Mapping) else None
         word = auth.get("password") if isinstance(auth, Mapping) else None
         if isinstance(word, str) and not word.lstrip().startswith("<%"):
-            found.append((str(image.get("name")), word))
-    return found
+            passwords.append((str(image.get("name")), word))
+    return passwords
 
 
 def secret_of(name: str, values: Mapping[str, Any], about: Json) -> Json:
@@ -198,9 +198,9 @@ def secret_of(name: str, values: Mapping[str, Any], about: Json) -> Json:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {**about, "name": name}, "data": data}
 
 
-def read_secret(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def read_secret(secret: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The secrets and the passwords of a Secret; raises `ValueError` for one that nobody of ours has written."""
-    texts = {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
+    texts = {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
     whole, passwords = json.loads(texts.pop(WHOLE, "{}")), json.loads(texts.pop(PASSWORDS, "{}"))
     if not isinstance(whole, dict) or not isinstance(passwords, dict):
         raise ValueError(WHOLE)

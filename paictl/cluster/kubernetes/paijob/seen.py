@@ -162,8 +162,8 @@ def _who(group: str) -> str:
 
 def _ended(states: list[Any], target: Mapping[str, Any], deleting: datetime | None) -> datetime | None:
     times = [read_time((state.get("terminated") or {}).get("finishedAt")) for state in states]
-    found = [at for at in (*times, read_time(target.get("lastTransitionTime")), deleting) if at is not None]
-    return max(found[: len(times)] or found) if found else None
+    instants = [at for at in (*times, read_time(target.get("lastTransitionTime")), deleting) if at is not None]
+    return max(instants[: len(times)] or instants) if instants else None
 
 
 def _why(
@@ -220,21 +220,21 @@ class WorkSeen:
 
     def gave_up(self) -> Iterator[int]:
         """Tasks for which it will make no pod any more, because they succeeded or failed."""
-        found = [*numbers(self.succeeded), *numbers(self.failed)]
+        tasks = [*numbers(self.succeeded), *numbers(self.failed)]
         if self.index is None:
-            yield from found
-        elif found or self.over:
+            yield from tasks
+        elif tasks or self.over:
             yield self.index
 
 
 def _pod_spec(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (job.get("template") or {}).get("spec") or {}
-    return found
+    spec: Mapping[str, Any] = (job.get("template") or {}).get("spec") or {}
+    return spec
 
 
-def read_work(found: Mapping[str, Any]) -> WorkSeen | None:
+def read_work(body: Mapping[str, Any]) -> WorkSeen | None:
     """A Job of ours; None for any other."""
-    about, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    about, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels, noted = about.get("labels") or {}, about.get("annotations") or {}
     try:
         job, attempt, role = str(labels[JOB]), int(labels[ATTEMPT]), str(noted[ROLE])

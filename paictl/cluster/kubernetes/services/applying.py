@@ -72,14 +72,14 @@ class Applier:
 
         Raises `ClusterError` for a kind that the server does not have.
         """
-        found = self._kinds.find(group_of(body))
-        if found is None and not any(_defines(one, group_of(body)) for one in among):
+        resource = self._kinds.find(group_of(body))
+        if resource is None and not any(_defines(other, group_of(body)) for other in among):
             version, kind = group_of(body)
             raise ClusterError(
                 text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
                 hint=_REMEDIES.get(kind, "install what defines it, or use another version of Kubernetes"),
             )  # fmt: skip
-        return found
+        return resource
 
     def check(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
         """Let the server check all objects without changing anything; `alive` is called in between.
@@ -87,7 +87,7 @@ class Applier:
         Raises `ConflictError` if fields belong to others, `ClusterError` with every object that was refused.
         """
         refused: list[tuple[Json, KubeError]] = []
-        spaces = {one["metadata"]["name"] for one in objects if one["kind"] == "Namespace"}
+        spaces = {item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"}
         for body in objects:
             alive()
             resource = self.resource(body, objects)
@@ -119,7 +119,7 @@ class Applier:
 
     def apply(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
         """Apply objects in order, each kind of ours waited for until it can be used; `alive` is called in between."""
-        for body in sorted(objects, key=lambda one: rank_of(one["kind"])):
+        for body in sorted(objects, key=lambda item: rank_of(item["kind"])):
             alive()
             resource = self.resource(body)
             if resource is None:  # never: without others among which a definition could be it would have raised
@@ -161,19 +161,19 @@ class Applier:
 
     def ours(self, service: str, groups: Iterable[Group]) -> list[Json]:
         """The objects of some kinds that carry the label of a service, wherever they are."""
-        found: list[Json] = []
+        objects: list[Json] = []
         for group in sorted(groups):
             resource = self._kinds.find(group)
             if resource is None or group[1] == NODE:
                 continue
             page = self._labelled(resource, service)
-            found += [{**one, "apiVersion": group[0], "kind": group[1]} for one in page if not _owned(one)]
-        return found
+            objects += [{**body, "apiVersion": group[0], "kind": group[1]} for body in page if not _owned(body)]
+        return objects
 
     def _labelled(self, resource: Resource, service: str) -> list[Json]:
         query = {"labelSelector": f"{SERVICE}={service},{PART_OF}={OURS}"}
         try:
-            return [one for _, page in self._client.list(resource.path(), query) for one in page]
+            return [body for _, page in self._client.list(resource.path(), query) for body in page]
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -189,8 +189,8 @@ class Applier:
         resource = self._kinds.find(group_of(body))
         if resource is None:
             return None
-        found = apply(self._client, resource.path_of(body), untainted(body), dry_run=True, force=True)
-        return tainted(found, taints_of(body)) if body["kind"] == NODE else found
+        result = apply(self._client, resource.path_of(body), untainted(body), dry_run=True, force=True)
+        return tainted(result, taints_of(body)) if body["kind"] == NODE else result
 
     def remove(self, item: Item) -> bool:
         """Delete an object of ours, its pods in the background; of a node only our labels and taints go."""
@@ -257,12 +257,12 @@ def _refusal(refused: Sequence[tuple[Json, KubeError]], state: str) -> ClusterEr
 
 def _causes(error: KubeError) -> list[tuple[str, str]]:
     """(field, owner) of every field that another manager owns."""
-    found = []
+    conflicts = []
     for cause in (error.body.get("details") or {}).get("causes") or ():
         if cause.get("reason") == "FieldManagerConflict":
             words = str(cause.get("message", "")).split('"')
-            found.append((str(cause.get("field", "?")), words[1] if len(words) > 1 else "somebody"))
-    return found
+            conflicts.append((str(cause.get("field", "?")), words[1] if len(words) > 1 else "somebody"))
+    return conflicts
 
 
 def _plain(error: KubeError) -> str:

@@ -42,20 +42,20 @@ class DataKeeper:
     def kept(self, record: ServiceRecord) -> set[Item]:
         """The objects of a service that hold data."""
         there = self._applier.ours(record.service, record.groups | {_CLAIMS})
-        return {Item.of(one) for one in there if self.is_data(Item.of(one))}
+        return {Item.of(body) for body in there if self.is_data(Item.of(body))}
 
     def lines(self, record: ServiceRecord) -> list[str]:
         """The data of a service, each in a line: volumes, custom resources with their number, accounts, versions."""
-        found = []
+        lines = []
         for item in sorted(self.kept(record), key=lambda item: item.label):
             if item.group[1] == _CLAIM:
-                found.append(f"volume {item.namespace}/{item.name}{self._size(item)}")
+                lines.append(f"volume {item.namespace}/{item.name}{self._size(item)}")
             elif item.group[1] == _CRD:
                 count = self._instances(item)
-                found += [f"{count} objects of {item.name}"] if count else []
+                lines += [f"{count} objects of {item.name}"] if count else []
             elif not lasts(item):
-                found.append(item.label)
-        return found + self._elsewhere(record.service)
+                lines.append(item.label)
+        return lines + self._elsewhere(record.service)
 
     def destroy(self, record: ServiceRecord) -> None:
         """Destroy the data of a service that are no objects of its templates, and the volumes of its pods."""
@@ -66,12 +66,12 @@ class DataKeeper:
         if name == "configuration":
             delete(self._client, path_of(NAMESPACE, "configmaps", HEAD))  # first: without it no version is there
         for kind in kinds:
-            for one in self._named(kind, name):
-                delete(self._client, path_of(NAMESPACE, kind, str(one["metadata"]["name"])))
+            for body in self._named(kind, name):
+                delete(self._client, path_of(NAMESPACE, kind, str(body["metadata"]["name"])))
 
     def _elsewhere(self, service: str) -> list[str]:
         kinds, name, words = _ELSEWHERE.get(service, ((), "", ""))
-        objects = [one for kind in kinds for one in self._named(kind, name)]
+        objects = [body for kind in kinds for body in self._named(kind, name)]
         if not objects:
             return []
         if name != "configuration":
@@ -82,7 +82,7 @@ class DataKeeper:
 
     def _named(self, kind: str, name: str) -> list[Json]:
         pages = self._client.list(path_of(NAMESPACE, kind), {"labelSelector": f"{NAME}={name},!{SERVICE}"})
-        return [one for _, page in pages for one in page]
+        return [body for _, page in pages for body in page]
 
     def _size(self, item: Item) -> str:
         live = self._applier.live(item) or {}

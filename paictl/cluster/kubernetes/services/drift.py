@@ -38,13 +38,16 @@ def drift_of(live: Json | None, wanted: Json, body: Json) -> list[str]:
     added = additions(
         {**wanted, "kind": body["kind"]}
     )  # whoever changed a field of ours owns it until it is ours again
-    return [*changed, *(f"{label}: {one.shown} was added by {one.manager}" for one in added)]
+    return [*changed, *(f"{label}: {addition.shown} was added by {addition.manager}" for addition in added)]
 
 
 def _bare(body: Json) -> Json:
     """An object without what only the server writes."""
-    about = {key: one for key, one in (body.get("metadata") or {}).items() if key not in _SERVERS_OWN}
-    return {**{key: one for key, one in body.items() if key not in ("status", "kind", "apiVersion")}, "metadata": about}
+    about = {key: value for key, value in (body.get("metadata") or {}).items() if key not in _SERVERS_OWN}
+    return {
+        **{key: value for key, value in body.items() if key not in ("status", "kind", "apiVersion")},
+        "metadata": about,
+    }
 
 
 def _changes(now: Any, then: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
@@ -52,8 +55,8 @@ def _changes(now: Any, then: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
         for key in sorted(now.keys() | then.keys()):
             yield from _changes(now.get(key), then.get(key), f"{path}.{key}" if "." not in key else f"{path}[{key}]")
     elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
-        for place, (one, other) in enumerate(zip(now, then, strict=True)):
-            yield from _changes(one, other, f"{path}[{_name_of(other, place)}]")
+        for place, (item, other) in enumerate(zip(now, then, strict=True)):
+            yield from _changes(item, other, f"{path}[{_name_of(other, place)}]")
     elif now != then:
         yield path.lstrip("."), now, then
 
@@ -104,13 +107,13 @@ def additions(live: Json) -> list[Addition]:
     _merge(
         ours.setdefault("f:data", {}), ours.get("f:stringData", {})
     )  # of a Secret: applied as one, kept as the other
-    found: dict[tuple[str | int, ...], Addition] = {}
+    by_path: dict[tuple[str | int, ...], Addition] = {}
     for entry in entries:
         manager = str(entry.get("manager", ""))
         if manager != MANAGER and manager not in _CONTROL_PLANE:
             for path, shown in _foreign(entry.get("fieldsV1") or {}, ours, live, (), ""):
-                found.setdefault(path, Addition(path, shown.lstrip("."), manager))
-    return [found[path] for path in sorted(found, key=lambda path: [str(step) for step in path])]
+                by_path.setdefault(path, Addition(path, shown.lstrip("."), manager))
+    return [by_path[path] for path in sorted(by_path, key=lambda path: [str(step) for step in path])]
 
 
 def removal(live: Json) -> list[Json]:

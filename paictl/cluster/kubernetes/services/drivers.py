@@ -52,8 +52,8 @@ def drivers_of(client: KubeClient) -> tuple[NodeDriver, ...]:
     """The driver of each node with NVIDIA GPUs, by name of the node; raises `KubeError` if the API refuses."""
     ours = {"labelSelector": f"{SERVICE}={DRIVER}"}
     sets = {
-        str(one["metadata"]["labels"].get(SYSTEM)): _wanted(one)
-        for one in _all(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", ours)
+        str(daemon_set["metadata"]["labels"].get(SYSTEM)): _wanted(daemon_set)
+        for daemon_set in _all(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", ours)
     }
     pods: dict[str, list[Json]] = {}
     for pod in _all(client, f"/api/v1/namespaces/{NAMESPACE}/pods", ours):
@@ -122,8 +122,8 @@ def _waiting(container: Json) -> str | Text:
     state = container.get("state") or {}
     ended = state.get("terminated") or {}
     waiting = state.get("waiting") or {}
-    said = ended.get("message") or waiting.get("message") or waiting.get("reason")
-    return _printable(str(said)) if said else text("its pod is starting")
+    reason = ended.get("message") or waiting.get("message") or waiting.get("reason")
+    return _printable(str(reason)) if reason else text("its pod is starting")
 
 
 def _container(statuses: Iterable[Json] | None, name: str) -> Json:
@@ -133,7 +133,9 @@ def _container(statuses: Iterable[Json] | None, name: str) -> Json:
 def _wanted(daemon_set: Json) -> str:
     """The version that a DaemonSet installs."""
     (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
-    return next((str(one["value"]) for one in container.get("env") or () if one.get("name") == _WANTED), "")
+    return next(
+        (str(variable["value"]) for variable in container.get("env") or () if variable.get("name") == _WANTED), ""
+    )
 
 
 def _system(node: Json) -> str:
@@ -145,4 +147,4 @@ def _printable(words: str) -> str:
 
 
 def _all(client: KubeClient, path: str, query: Mapping[str, Any] | None = None) -> list[Json]:
-    return [one for _, page in client.list(path, query) for one in page]
+    return [body for _, page in client.list(path, query) for body in page]

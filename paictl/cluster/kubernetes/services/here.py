@@ -34,19 +34,19 @@ def note_images(client: KubeClient, images: Iterable[str] | None) -> None:
         return
     data = {_KEY: json.dumps(sorted(set(images)))}
     for _ in range(_TRIES):
-        found = find(client, path)
-        if found is not None and found.get("data") == data:
+        config_map = find(client, path)
+        if config_map is not None and config_map.get("data") == data:
             return
-        if _written(client, found, data):
+        if _written(client, config_map, data):
             return
     raise ConflictError("another process is writing it", where=f"configmap {NAMESPACE}/{NAME}", hint="try again")
 
 
-def _written(client: KubeClient, found: Json | None, data: dict[str, str]) -> bool:
+def _written(client: KubeClient, config_map: Json | None, data: dict[str, str]) -> bool:
     about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("images")}
     body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}
-    if found is not None:
-        about["resourceVersion"] = found["metadata"]["resourceVersion"]
+    if config_map is not None:
+        about["resourceVersion"] = config_map["metadata"]["resourceVersion"]
         return put(client, path_of(NAMESPACE, "configmaps", NAME), body) is not None
     if find(client, f"/api/v1/namespaces/{NAMESPACE}") is None:  # before the first push of all
         shared = {"name": NAMESPACE, "labels": {PART_OF: OURS, MANAGED_BY: OURS}}
@@ -56,11 +56,11 @@ def _written(client: KubeClient, found: Json | None, data: dict[str, str]) -> bo
 
 def noted_images(client: KubeClient) -> frozenset[str] | None:
     """What was kept; None where machines reach a registry, or nobody has said."""
-    found = find(client, path_of(NAMESPACE, "configmaps", NAME))
-    if found is None:
+    config_map = find(client, path_of(NAMESPACE, "configmaps", NAME))
+    if config_map is None:
         return None
     try:
-        read: Any = json.loads((found.get("data") or {})[_KEY])
+        read: Any = json.loads((config_map.get("data") or {})[_KEY])
         return frozenset(map(str, read))
     except (ValueError, KeyError, TypeError):
         hint = "it was edited by hand: delete it, then apply the deployment again"

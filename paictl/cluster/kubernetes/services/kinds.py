@@ -98,8 +98,8 @@ class Kinds:
             if error.status != NOT_FOUND:
                 raise
             return {}
-        whole = [one for one in listed if "/" not in one["name"]]
-        return {str(one["kind"]): Resource(prefix, one["name"], bool(one["namespaced"])) for one in whole}
+        whole = [entry for entry in listed if "/" not in entry["name"]]
+        return {str(entry["kind"]): Resource(prefix, entry["name"], bool(entry["namespaced"])) for entry in whole}
 
 
 RESTARTED: Final = "paictl.io/restarted-at"
@@ -114,22 +114,22 @@ def digest_of(bodies: Iterable[Json], version: str) -> str:
 
 def marked(body: Json, service: str, version: str, digest: str, *, namespaced: bool, restarted: str = "") -> Json:
     """An object as it is applied; a node stays as it is, because it is not ours and must never be pruned."""
-    found: Json = copy.deepcopy(body)
-    about = found["metadata"]
+    result: Json = copy.deepcopy(body)
+    about = result["metadata"]
     if namespaced:
         about.setdefault("namespace", NAMESPACE)
     else:
         about.pop("namespace", None)
-    if found["kind"] == NODE:
-        return found
+    if result["kind"] == NODE:
+        return result
     about["labels"] = {**labels(service, version), **_mapping(about, "labels"), SERVICE: service}
     about["annotations"] = {**_mapping(about, "annotations"), INPUT_HASH: digest}
-    for claim in _spec(found).get("volumeClaimTemplates") or ():
+    for claim in _spec(result).get("volumeClaimTemplates") or ():
         _add(claim, {SERVICE: service}, {})
-    template = _template(found)
+    template = _template(result)
     if template is not None:
         _add(template, {SERVICE: service}, {INPUT_HASH: digest, **({RESTARTED: restarted} if restarted else {})})
-    return found
+    return result
 
 
 def _template(body: Json) -> Json | None:

@@ -66,7 +66,7 @@ class KubeServices:
     def services(self, *, closely: bool = False) -> Sequence[ServiceView]:
         """All services that are there, by name."""
         with told():
-            records = {name: one for name, one in sorted(self._records.all().items()) if one.since}
+            records = {name: record for name, record in sorted(self._records.all().items()) if record.since}
             workloads = self._observer.workloads() if records else {}
             head = self._store.head() if closely and records else None
             renderer = self._renderer(self._store.version()) if head is not None and head.newest else None
@@ -76,14 +76,17 @@ class KubeServices:
         """Services that run and that nobody has started from here, by name: printed manifests were applied."""
         with told():
             known = {name for name, record in self._records.all().items() if record.since}
-            found = self._observer.applied()
-            return [self._applied_view(name, found[name]) for name in sorted(found.keys() - known)]
+            workloads = self._observer.applied()
+            return [self._applied_view(name, workloads[name]) for name in sorted(workloads.keys() - known)]
 
     def _applied_view(self, name: str, workloads: Sequence[Json]) -> ServiceView:
         reason = self._observer.reason(name, workloads)
         about = [workload["metadata"] for workload in workloads]
-        since = min(filter(None, (read_time(one.get("creationTimestamp")) for one in about)), default=datetime.now(UTC))
-        version = next((str(one["labels"][VERSION]) for one in about if VERSION in one["labels"]), "")
+        since = min(
+            filter(None, (read_time(metadata.get("creationTimestamp")) for metadata in about)),
+            default=datetime.now(UTC),
+        )
+        version = next((str(metadata["labels"][VERSION]) for metadata in about if VERSION in metadata["labels"]), "")
         return ServiceView(name, running=True, ready=not reason, since=since, reason=reason, version=version)
 
     def _view(self, record: ServiceRecord, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
@@ -115,7 +118,7 @@ class KubeServices:
         changed = record.digest != digest_of(bodies, __version__) or self._renewal_is_due(record.service, renderer)
         if not changed:
             return False, ()
-        wanted = {Item.of(one) for one in self._marked(bodies, record.service, "", "")}
+        wanted = {Item.of(body) for body in self._marked(bodies, record.service, "", "")}
         return True, [item.label for item in workloads_first(self._stale(record, wanted))]
 
     def drift(self, name: str) -> Sequence[str]:
@@ -130,7 +133,7 @@ class KubeServices:
             version = next((version for version in self._store.versions() if version.number == record.loaded), None)
             if version is None:
                 return ()
-            found: list[str] = []
+            changes: list[str] = []
             certificates = self._kept_certificates() if name == SCHEDULER else None
             renderer = self._renderer(version, opened=True, certificates=certificates)
             for body in self._objects(name, renderer, record.restarted)[0]:
@@ -138,8 +141,8 @@ class KubeServices:
                 if live is None and body["kind"] == NODE:
                     continue
                 wanted = self._applier.dry(body) if live is not None else None
-                found += drift_of(live, wanted or {}, body)
-            return found
+                changes += drift_of(live, wanted or {}, body)
+            return changes
 
     def protections(self) -> Sequence[Protection]:
         """What protects tenants from each other, and whether it is in force."""
@@ -231,7 +234,7 @@ class KubeServices:
                 return
             with self._records.held(name) as held:
                 held.note(state="applying", since=held.record.since or self._now())
-                items = {Item.of(one) for one in self._applier.ours(name, held.record.groups)}
+                items = {Item.of(body) for body in self._applier.ours(name, held.record.groups)}
                 items |= {item for item in held.record.items if item.group[1] == NODE}
                 kept = {item for item in self._data.kept(held.record) if not with_data or lasts(item)}
                 self._remove((item for item in items if item not in kept), held)
@@ -255,7 +258,7 @@ class KubeServices:
             objects, digest = self._objects(name, renderer, restarted)
             refuse_rivals(self._client, objects)
             self._applier.check(objects, held.alive, take_over=take_over)
-            items = tuple(Item.of(one) for one in objects)
+            items = tuple(Item.of(body) for body in objects)
             since = old.since if old.state == "running" and old.since else now
             held.note(state="applying", since=since, items=tuple(dict.fromkeys([*old.items, *items])))
             self._applier.apply(objects, held.alive, take_over=take_over)
@@ -279,13 +282,13 @@ class KubeServices:
     def _stop(self, name: str) -> None:
         with self._records.held(name) as held:
             groups = {item.group for item in held.record.items if is_workload(item)}
-            self._remove((Item.of(one) for one in self._applier.ours(name, groups)), held)
+            self._remove((Item.of(body) for body in self._applier.ours(name, groups)), held)
             if held.record.state != "stopped" or not held.record.since:
                 held.note(state="stopped", since=self._now())
 
     def _stale(self, record: ServiceRecord, wanted: set[Item]) -> list[Item]:
         """The objects of a service that are there and not wanted; never data, which go only when told."""
-        there = {Item.of(one) for one in self._applier.ours(record.service, record.groups)}
+        there = {Item.of(body) for body in self._applier.ours(record.service, record.groups)}
         there |= {item for item in record.items if item.group[1] == NODE}
         return [item for item in there - wanted if not self._data.is_data(item)]
 
@@ -300,12 +303,12 @@ class KubeServices:
         return self._marked([manifest.body for manifest in renderer.render(name)], name, digest, restarted), digest
 
     def _marked(self, bodies: Sequence[Json], name: str, digest: str, restarted: str) -> list[Json]:
-        found = []
+        objects = []
         for body in bodies:
             resource = self._applier.resource(body, bodies)
             namespaced = _scope_of(body, bodies) if resource is None else resource.namespaced
-            found.append(marked(body, name, __version__, digest, namespaced=namespaced, restarted=restarted))
-        return found
+            objects.append(marked(body, name, __version__, digest, namespaced=namespaced, restarted=restarted))
+        return objects
 
     def _newest(self) -> ConfigVersion:
         head = self._store.head()
@@ -340,7 +343,7 @@ class KubeServices:
 
     def _kept_certificates(self) -> CertificateSet | None:
         data = (find(self._client, path_of(NAMESPACE, "secrets", KEPT)) or {}).get("data") or {}
-        return certificate_set({key: base64.b64decode(one).decode() for key, one in data.items()})
+        return certificate_set({key: base64.b64decode(value).decode() for key, value in data.items()})
 
     def _renderer(
         self, version: ConfigVersion, *, opened: bool = False, certificates: CertificateSet | None = None
@@ -364,8 +367,8 @@ class KubeServices:
 
 def _scope_of(body: Json, among: Sequence[Json]) -> bool:
     """Whether a custom resource is in a namespace, as the definition that comes with it says."""
-    for one in among:
-        spec = one.get("spec") or {}
-        if one["kind"] == "CustomResourceDefinition" and (spec.get("names") or {}).get("kind") == body["kind"]:
+    for other in among:
+        spec = other.get("spec") or {}
+        if other["kind"] == "CustomResourceDefinition" and (spec.get("names") or {}).get("kind") == body["kind"]:
             return spec.get("scope") == "Namespaced"
     return False

@@ -96,8 +96,8 @@ class Records:
 
     def get(self, service: str) -> ServiceRecord | None:
         """The record of a service, None if it is absent."""
-        found = find(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
-        return None if found is None else _read(found)
+        config_map = find(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
+        return None if config_map is None else _read(config_map)
 
     @contextmanager
     def held(self, service: str) -> Iterator[Held]:
@@ -203,16 +203,16 @@ def _who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _read(found: Json) -> ServiceRecord:
-    name = str(found["metadata"]["name"])
+def _read(config_map: Json) -> ServiceRecord:
+    name = str(config_map["metadata"]["name"])
     try:
-        data: Mapping[str, Any] = json.loads((found.get("data") or {})["record"])
+        data: Mapping[str, Any] = json.loads((config_map.get("data") or {})["record"])
         items = tuple(Item((str(item[0]), str(item[1])), str(item[2]), str(item[3])) for item in data["items"])
         loaded = data["loaded"]
         return ServiceRecord(
             str(data["service"]), str(data["state"]), str(data["since"]), None if loaded is None else int(loaded),
             str(data["digest"]), str(data["version"]), str(data["restarted"]), items, str(data["holder"]),
-            str(found["metadata"]["resourceVersion"]),
+            str(config_map["metadata"]["resourceVersion"]),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, IndexError):
         raise ClusterError(

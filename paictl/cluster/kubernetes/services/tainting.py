@@ -23,8 +23,8 @@ Taint = dict[str, Any]
 
 def untainted(body: Json) -> Json:
     """A node as it is applied: without its taints."""
-    rest = {key: one for key, one in (body.get("spec") or {}).items() if key != "taints"}
-    return {**{key: one for key, one in body.items() if key != "spec"}, **({"spec": rest} if rest else {})}
+    rest = {key: value for key, value in (body.get("spec") or {}).items() if key != "taints"}
+    return {**{key: value for key, value in body.items() if key != "spec"}, **({"spec": rest} if rest else {})}
 
 
 def taints_of(body: Json) -> list[Taint]:
@@ -36,18 +36,18 @@ def tainted(live: Json, wanted: list[Taint]) -> Json:
     """A node with our taints as `wanted` and those of others as they are."""
     about = live["metadata"]
     notes = dict(about.get("annotations") or {})
-    shall = {_name(one): one for one in wanted}
+    shall = {_name(entry): entry for entry in wanted}
     if not shall and TAINTS not in notes:
         return live
     gone = _ours(notes) - shall.keys()
-    kept = [_written(one, shall) for one in taints_of(live) if _name(one) not in gone]
-    there = {_name(one) for one in kept}
+    kept = [_written(entry, shall) for entry in taints_of(live) if _name(entry) not in gone]
+    there = {_name(entry) for entry in kept}
     if shall:
         notes[TAINTS] = json.dumps(sorted(shall), separators=(",", ":"))
     else:
         del notes[TAINTS]
-    taints = [*kept, *(one for name, one in shall.items() if name not in there)]
-    spec = {key: one for key, one in (live.get("spec") or {}).items() if key != "taints"}
+    taints = [*kept, *(entry for name, entry in shall.items() if name not in there)]
+    spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "taints"}
     return {
         **live,
         "metadata": {**about, "annotations": notes},
@@ -62,15 +62,15 @@ def taint(client: KubeClient, path: str, live: Json, wanted: list[Taint], *, dry
     """
     query = {"fieldManager": MANAGER, **({"dryRun": "All"} if dry_run else {})}
     for chance in reversed(range(_TRIES)):
-        found = tainted(live, wanted)
-        if found == live:
+        node = tainted(live, wanted)
+        if node == live:
             return
         patch = {
             "metadata": {
                 "resourceVersion": live["metadata"]["resourceVersion"],
-                "annotations": {TAINTS: found["metadata"]["annotations"].get(TAINTS)},
+                "annotations": {TAINTS: node["metadata"]["annotations"].get(TAINTS)},
             },
-            "spec": {"taints": taints_of(found) or None},
+            "spec": {"taints": taints_of(node) or None},
         }
         try:
             client.request("PATCH", path, patch, query=query, kind=MERGE)
@@ -82,8 +82,8 @@ def taint(client: KubeClient, path: str, live: Json, wanted: list[Taint], *, dry
             return
 
 
-def _name(one: Taint) -> tuple[str, str]:
-    return str(one.get("key")), str(one.get("effect"))
+def _name(entry: Taint) -> tuple[str, str]:
+    return str(entry.get("key")), str(entry.get("effect"))
 
 
 def _ours(notes: Json) -> set[tuple[str, str]]:
@@ -93,7 +93,7 @@ def _ours(notes: Json) -> set[tuple[str, str]]:
         return set()  # somebody has written into it: better a taint too many than another's taken away
 
 
-def _written(one: Taint, shall: dict[tuple[str, str], Taint]) -> Taint:
+def _written(entry: Taint, shall: dict[tuple[str, str], Taint]) -> Taint:
     """An entry as it stays: of ours the value may have changed, when it was added is the server's."""
-    ours = shall.get(_name(one))
-    return one if ours is None or ours.get("value") == one.get("value") else ours
+    ours = shall.get(_name(entry))
+    return entry if ours is None or ours.get("value") == entry.get("value") else ours

@@ -42,26 +42,26 @@ class Observer:
 
     def workloads(self) -> dict[str, list[Json]]:
         """All workloads of ours, by service."""
-        found: dict[str, list[Json]] = {}
+        by_service: dict[str, list[Json]] = {}
         for (version, kind), path in RUNNING:
-            for one in self._all(path, {"labelSelector": SERVICE}):
-                service = one["metadata"]["labels"][SERVICE]
-                found.setdefault(service, []).append({**one, "apiVersion": version, "kind": kind})
-        return found
+            for workload in self._all(path, {"labelSelector": SERVICE}):
+                service = workload["metadata"]["labels"][SERVICE]
+                by_service.setdefault(service, []).append({**workload, "apiVersion": version, "kind": kind})
+        return by_service
 
     def applied(self) -> dict[str, list[Json]]:
         """Workloads of ours in our namespace, by service, whoever has applied them; a scheduler alone has no label."""
-        found: dict[str, list[Json]] = {}
+        by_service: dict[str, list[Json]] = {}
         for (version, kind), path in RUNNING:
             if version != "apps/v1":
                 continue  # Jobs do their work once
             space = f"{path.removesuffix(kind.lower() + 's')}namespaces/{NAMESPACE}/{kind.lower()}s"
-            for one in self._all(space, {"labelSelector": f"{PART_OF}={OURS}"}):
-                labels = one["metadata"]["labels"]
-                name = str(labels.get(NAME) or one["metadata"]["name"])
+            for workload in self._all(space, {"labelSelector": f"{PART_OF}={OURS}"}):
+                labels = workload["metadata"]["labels"]
+                name = str(labels.get(NAME) or workload["metadata"]["name"])
                 service = str(labels.get(SERVICE) or (SCHEDULER if name in DOORS.values() else name))
-                found.setdefault(service, []).append({**one, "apiVersion": version, "kind": kind})
-        return found
+                by_service.setdefault(service, []).append({**workload, "apiVersion": version, "kind": kind})
+        return by_service
 
     def pods(self, service: str | None = None) -> list[Json]:
         """The pods of a service, or of all."""
@@ -79,16 +79,22 @@ class Observer:
         pods = self.pods(service)
         if service in _NEED_DRIVERS:
             nodes = refusing_nodes(pods if service == DRIVER else self.pods(DRIVER))
-            late = [one for one in late if not is_ready(one, excused=_waiting_on(nodes, _own(one, pods)))]
-        return "; ".join(f"{_label(one)}: {why(one, pods, self._events(one, pods), self._log)}" for one in late)
+            late = [
+                workload
+                for workload in late
+                if not is_ready(workload, excused=_waiting_on(nodes, _own(workload, pods)))
+            ]
+        return "; ".join(
+            f"{_label(workload)}: {why(workload, pods, self._events(workload, pods), self._log)}" for workload in late
+        )
 
     def _events(self, workload: Json, pods: Sequence[Json]) -> list[Json]:
         """Warnings about a workload and its pods, the newest last."""
         space = str(workload["metadata"].get("namespace") or NAMESPACE)
         about = {str(workload["metadata"]["uid"]), *(str(pod["metadata"]["uid"]) for pod in _own(workload, pods))}
-        found = self._all(f"/api/v1/namespaces/{space}/events", {"fieldSelector": "type=Warning"})
-        mine = [one for one in found if (one.get("involvedObject") or {}).get("uid") in about]
-        return sorted(mine, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+        events = self._all(f"/api/v1/namespaces/{space}/events", {"fieldSelector": "type=Warning"})
+        mine = [event for event in events if (event.get("involvedObject") or {}).get("uid") in about]
+        return sorted(mine, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
 
     def _log(self, pod: Json, container: str, before: bool) -> str:
         about = pod["metadata"]
@@ -101,7 +107,7 @@ class Observer:
 
     def _all(self, path: str, query: dict[str, Any]) -> list[Json]:
         try:
-            return [one for _, page in self._client.list(path, query) for one in page]
+            return [body for _, page in self._client.list(path, query) for body in page]
         except KubeError as error:
             if error.status == NOT_FOUND:
                 return []
@@ -114,8 +120,8 @@ def refusing_nodes(pods: Iterable[Json]) -> set[str]:
 
 
 def _refuses(pod: Json) -> bool:
-    found = (pod.get("status") or {}).get("initContainerStatuses") or ()
-    look: Json = next((one for one in found if one.get("name") == LOOK), {})
+    statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    look: Json = next((status for status in statuses if status.get("name") == LOOK), {})
     now = (look.get("state") or {}).get("terminated")
     ended = now or (look.get("lastState") or {}).get("terminated") or {}
     return ended.get("exitCode") == 1 and bool(ended.get("message"))
@@ -167,12 +173,12 @@ def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) 
     status = workload.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in ("ReplicaFailure", "Failed") and condition["status"] == "True":
-            said = _refused(str(condition.get("message") or condition.get("reason")))
-            causes = [one for one in (_pod_reason(pod, events, log) for pod in _own(workload, pods)) if one]
-            return f"{said}; {causes[0]}" if causes and condition["type"] == "Failed" else said
+            message = _refused(str(condition.get("message") or condition.get("reason")))
+            causes = [reason for reason in (_pod_reason(pod, events, log) for pod in _own(workload, pods)) if reason]
+            return f"{message}; {causes[0]}" if causes and condition["type"] == "Failed" else message
     own = _own(workload, pods)
     newest = [pod for pod in own if _hash_of(pod) == _hash_of(workload) or _by_hand(workload)] or own
-    reasons = [one for one in (_pod_reason(pod, events, log) for pod in newest) if one]
+    reasons = [reason for reason in (_pod_reason(pod, events, log) for pod in newest) if reason]
     if reasons:
         return sorted(reasons, key=_weight)[0]
     made = [event for event in events if event.get("reason") in ("FailedCreate", "FailedCreatePodSandBox")]
@@ -188,10 +194,10 @@ def _weight(reason: str) -> int:
 
 
 def _refused(message: str) -> str:
-    said = _short(message)
-    if "exceeded quota" in said:
-        return f"no quota: {said}"
-    return f"its pods are refused: {said}" if "forbidden" in said or "denied" in said else said
+    short = _short(message)
+    if "exceeded quota" in short:
+        return f"no quota: {short}"
+    return f"its pods are refused: {short}" if "forbidden" in short or "denied" in short else short
 
 
 def _own(workload: Json, pods: Iterable[Json]) -> list[Json]:
@@ -219,17 +225,17 @@ def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
     if scheduled is None and not spec.get("nodeName") and status.get("phase") == "Pending":
         return f"no scheduler has looked at its pod yet: does {spec.get('schedulerName') or 'default-scheduler'} run?"
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    found = next((one for one in (_container_reason(pod, each, log) for each in containers) if one), "")
-    if found:
-        return found
+    reason = next((cause for cause in (_container_reason(pod, each, log) for each in containers) if cause), "")
+    if reason:
+        return reason
     uid = pod["metadata"].get("uid")
     mine = [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid]
-    mounts = [one for one in mine if one.get("reason") in ("FailedMount", "FailedAttachVolume")]
+    mounts = [event for event in mine if event.get("reason") in ("FailedMount", "FailedAttachVolume")]
     if mounts and status.get("phase") == "Pending":
         return f"something is missing: {_short(str(mounts[-1].get('message')))}"
     if status.get("phase") == "Failed":
         return f"its pod ended: {_short(str(status.get('message') or status.get('reason') or 'Failed'))}"
-    probes = [one for one in mine if one.get("reason") == "Unhealthy"]
+    probes = [event for event in mine if event.get("reason") == "Unhealthy"]
     if probes and any(not container_status.get("ready") for container_status in status.get("containerStatuses") or ()):
         return f"it runs and is not ready: {_short(str(probes[-1].get('message')))}"
     return ""
@@ -247,9 +253,9 @@ def _container_reason(pod: Json, container: Json, log: Log) -> str:
     crashed = bool(last) and last.get("exitCode", 0) != 0
     if reason == "CrashLoopBackOff" or (crashed and not container.get("ready")):
         times = int(container.get("restartCount") or 0)
-        said = f"container {name} crashes ({_ended(last)}, {times} restarts)"
+        crash = f"container {name} crashes ({_ended(last)}, {times} restarts)"
         lines = log(pod, name, not state.get("terminated")).strip() or str(last.get("message") or "").strip()
-        return f"{said}: {_lines(lines)}" if lines else said
+        return f"{crash}: {_lines(lines)}" if lines else crash
     return ""
 
 
