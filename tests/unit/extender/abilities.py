@@ -551,6 +551,7 @@ class AbilitiesWorld:
         chosen: set[tuple[str, str]] = set()
         doomed = {name for _, name in self.chosen}  # whoever has to go anyway goes for others, too
         names = {pod["metadata"]["uid"]: name for name, run in self.gangs.items() for pod in run.pods}
+        groups = self.harness.core.book.engine.state.groups.by_name
         for preemption in self.harness.core.book.preemptions():
             taker = preemption.group.rpartition("/")[2]
             for name in {names[uid] for _, uids in preemption.victims for uid in uids if uid in names}:
@@ -559,7 +560,9 @@ class AbilitiesWorld:
                     continue
                 by, run = self.gangs[taker], self.gangs[name]
                 least = self.rules.preemption.min_run_time(run.vc) / 1000
-                if by.vc == run.vc and run.priority >= 0 and not run.lazy:
+                # after a restart one that was preempted lazily may have the guarantee of another, as in HiveD
+                holds = groups[f"paictl-jobs/{name}"].virtual is not None
+                if by.vc == run.vc and holds and not run.lazy:
                     self.stats["chosen by their own tenant"] += 1
                     began = any(pod["status"].get("startTime") for pod in run.bound)  # not if all were replaced
                     ran = self.harness.now - run.began if began and run.began is not None else least
