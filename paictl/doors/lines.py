@@ -108,16 +108,19 @@ class DoorLines:
 
     def all(self, now: Millis) -> dict[str, list[LineGang]]:
         """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
-        changes, found = self._engine.by_vc.changes, dict[str, list[LineGang]]()
-        for vc, gangs in self._waiting.items():
-            key = changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
-            known = self._made.get(vc)
-            if known is None or known[0] != key:
-                known = key, self._make(gangs)
-                self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
-            if known[1]:
-                found[vc] = known[1]
-        return found
+        return {vc: line for vc in self._waiting if (line := self.of(vc, now))}
+
+    def of(self, vc: str, now: Millis) -> list[LineGang]:
+        """The gangs that wait in a virtual cluster, by priority and age."""
+        gangs = self._waiting.get(vc)
+        if gangs is None:
+            return []
+        key = self._engine.by_vc.changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
+        known = self._made.get(vc)
+        if known is None or known[0] != key:
+            known = key, self._make(gangs)
+            self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
+        return known[1]
 
     def _make(self, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
         for uid in [uid for pods in gangs.values() for uid, entry in pods.items() if entry.runs]:

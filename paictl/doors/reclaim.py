@@ -112,7 +112,8 @@ def place_obstacle(core: DoorCore, entry: PodEntry, request: PodRequest) -> str:
     wrong = sorted(_misfits(core, entry, decision.placement, going))
     if not wrong:
         return ""
-    return text("node {node}: {why}", node=wrong[0], why=obstacle_on(core, entry, wrong[0], going))
+    why = obstacle_on(core, entry, wrong[0], going) or text("kube-scheduler does not offer it")
+    return text("node {node}: {why}", node=wrong[0], why=why)
 
 
 def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str] = (), pods: int = 1) -> str:

@@ -201,15 +201,24 @@ class DoorStarts:
 
     def starts(self) -> dict[str, LineStarts]:
         """The promises of each virtual cluster with backfill in which a gang waits, as settled from now on."""
+        return self._settled(self.lines.all(self.now), None) if self else {}
+
+    def starts_in(self, vc: str) -> LineStarts | None:
+        """The same in one virtual cluster, None if nobody has a promise there: a decision settles no other lines."""
         if not self:
-            return {}
+            return None
+        line = self.lines.of(vc, self.now)
+        return self._settled({vc: line} if line else {}, [vc]).get(vc)
+
+    def _settled(self, lines: Mapping[str, Sequence[LineGang]], vcs: Collection[str] | None) -> dict[str, LineStarts]:
+        """The promises of some lines, settled in `vcs` (None: everywhere)."""
         now = self.now
-        all_lines = self.lines.all(now)
         if self._ready:
             self._ready = {group: since for group, since in self._ready.items() if self.lines.has(group)}
         found, changed = self._backfill.renew(
-            self._engine, now, self._windows.found, lambda: {vc: self._first(vc, all_lines[vc]) for vc in all_lines}
-        )
+            self._engine, now, self._windows.found,
+            lambda: {vc: self._first(vc, line) for vc, line in lines.items()}, vcs,
+        )  # fmt: skip
         for promise in (promise for starts in found.values() for promise in starts.promises):
             if promise.at is not None and promise.at <= now:
                 self._ready[promise.group] = min(now, self._ready.get(promise.group, now))  # the clock may be set back
@@ -273,7 +282,7 @@ class DoorStarts:
             return None
         if self.lines.is_alone(request):
             return None  # the most common case: it comes, and starts; who else has a promise is settled when needed
-        return self.starts().get(request.vc)
+        return self.starts_in(request.vc)
 
     def _gang(self, request: PodRequest) -> LineGang:
         entry = self._table.by_uid.get(request.uid)
@@ -283,7 +292,7 @@ class DoorStarts:
 
     def latest(self, request: PodRequest) -> LatestStart | None:
         """When the gang of a pod starts at the latest, and why; None if nothing is promised to it."""
-        starts = self.starts().get(request.vc)
+        starts = self.starts_in(request.vc)
         if starts is None or not self._backfill.rules.covers(request):
             return None
         promise = starts.of(request.group)

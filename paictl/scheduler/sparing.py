@@ -55,7 +55,7 @@ def search_sparing(
     Who gets a place from `search` gets one here, unless a shield forbids all that were looked at.
     """
     plain = search(state, request, suggested)
-    if not isinstance(plain, Found):
+    if not isinstance(plain, Found) or state.occupancy.user.keys().isdisjoint(_leaves(plain)):
         return plain
     losses = Losses(state, lambda group: _cost(group, request, sparing))
     if not losses.of(_leaves(plain)):

@@ -138,6 +138,8 @@ class Budgets:
         all."""
         self._sums: tuple[Used, Counter[tuple[str, str]]] = {}, Counter()
         """The use that was asked about last, and its sums: a decision must not add up all users."""
+        self._holding: dict[tuple[str, str], list[BudgetState]] = {}
+        """What `holding` has found by that use."""
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -151,17 +153,23 @@ class Budgets:
     def state(self, budget: UsageBudget, user: str, used: Used) -> BudgetState:
         """How a budget stands for a user."""
         who = "" if not budget.user else user
+        return BudgetState(budget, who, self._summed(used)[budget.vc, who])
+
+    def _summed(self, used: Used) -> Counter[tuple[str, str]]:
         if self._sums[0] is not used:
-            self._sums = used, _sums(used)
-        return BudgetState(budget, who, self._sums[1][budget.vc, who])
+            self._sums, self._holding = (used, _sums(used)), {}
+        return self._sums[1]
 
     def concerning(self, vc: str, user: str, used: Used) -> list[BudgetState]:
         """How the budgets stand that a job of a user in a virtual cluster has to fit."""
         return [self.state(budget, user, used) for budget in self.of(vc, user)]
 
     def holding(self, vc: str, user: str, used: Used) -> list[BudgetState]:
-        """The budgets because of which no job of a user in a virtual cluster starts."""
-        return [state for state in self.concerning(vc, user, used) if state.holds]
+        """The budgets because of which no job of a user in a virtual cluster starts; must not be changed."""
+        self._summed(used)
+        if (vc, user) not in self._holding:
+            self._holding[vc, user] = [state for state in self.concerning(vc, user, used) if state.holds]
+        return self._holding[vc, user]
 
     def states(self, used: Used) -> list[BudgetState]:
         """How all budgets stand; one for each user has a state for every user who used something."""

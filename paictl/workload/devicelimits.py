@@ -53,15 +53,19 @@ class DevicesBy(ABC, Generic[Key]):
     def _set(self, name: str, group: Group | None) -> None:
         before = self._counted.get(name)
         key = None if group is None else self._key(group, None if before is None else before[0])
+        after = None if group is None or key is None else (key, devices_of(group.members))
+        if after == before:  # it never counts here, or one of its pods came or went
+            return
         if before is not None:
             del self._counted[name]
-            self.devices[before[0]] -= before[1]
-            if not self.devices[before[0]]:
+            left = self.devices[before[0]] - before[1]
+            if left:
+                self.devices[before[0]] = left
+            else:
                 del self.devices[before[0]]
-        if group is not None and key is not None:
-            devices = devices_of(group.members)
-            self._counted[name] = key, devices
-            self.devices[key] += devices
+        if after is not None:
+            self._counted[name] = after
+            self.devices[after[0]] += after[1]
 
 
 def devices_of(members: Iterable[tuple[int, int]]) -> int:

@@ -36,6 +36,8 @@ from paictl.scheduler.invariants import validate
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from paictl.units import Millis
 from paictl.workload.budgets import EACH, OverBudget
+from paictl.workload.departments import DevicesInUse
+from paictl.workload.devicelimits import BorrowedDevices
 from paictl.workload.lending import promises_by_vc
 from paictl.workload.lentorder import HALF_LIFE, DecayedUse
 from paictl.workload.reservations import Repeat, Reservation, ReservationError, Reservations
@@ -379,7 +381,9 @@ class AbilitiesWorld:
         assert [one.name for one in engine.state.groups.by_name.values() if one.state is GroupState.PREEMPTING] == []
         for uid, why in refused.items():
             if not any(words in why for words in SAYS.values()):
-                request = self.harness.core.book.pods[uid].request
+                reading = self.harness.core.table.by_uid[uid].reading
+                assert reading is not None
+                request = reading.request
                 run = self.gangs[request.name.rpartition("/")[2].rpartition("-")[0]]
                 span = None if run.limit is None else Millis(1000 * run.limit)
                 offered = set(self.ready()) - self.windows.closed(Millis(round(1000 * self.harness.now)), span)
@@ -547,6 +551,7 @@ class AbilitiesWorld:
         chosen: set[tuple[str, str]] = set()
         doomed = {name for _, name in self.chosen}  # whoever has to go anyway goes for others, too
         names = {pod["metadata"]["uid"]: name for name, run in self.gangs.items() for pod in run.pods}
+        groups = self.harness.core.book.engine.state.groups.by_name
         for preemption in self.harness.core.book.preemptions():
             taker = preemption.group.rpartition("/")[2]
             for name in {names[uid] for _, uids in preemption.victims for uid in uids if uid in names}:
@@ -555,7 +560,9 @@ class AbilitiesWorld:
                     continue
                 by, run = self.gangs[taker], self.gangs[name]
                 least = self.rules.preemption.min_run_time(run.vc) / 1000
-                if by.vc == run.vc and run.priority >= 0 and not run.lazy:
+                # after a restart one that was preempted lazily may have the guarantee of another, as in HiveD
+                holds = groups[f"paictl-jobs/{name}"].virtual is not None
+                if by.vc == run.vc and holds and not run.lazy:
                     self.stats["chosen by their own tenant"] += 1
                     began = any(pod["status"].get("startTime") for pod in run.bound)  # not if all were replaced
                     ran = self.harness.now - run.began if began and run.began is not None else least
@@ -566,6 +573,11 @@ class AbilitiesWorld:
         """After each operation."""
         core = self.harness.core
         validate(core.book.engine.state)
+        for counter in core.allowances._counters:  # of owners it remembers more than can be found out
+            if isinstance(counter, BorrowedDevices | DevicesInUse):
+                fresh = type(counter)()
+                fresh.start(core.book.engine.state.groups.by_name)
+                assert counter.devices == fresh.devices, f"{type(counter).__name__} has lost count"
         users: Counter[tuple[str, int]] = Counter()
         for run in self.gangs.values():
             for pod in run.bound:

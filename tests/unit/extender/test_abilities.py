@@ -36,6 +36,22 @@ def test_a_pod_that_waited_for_a_repair_waits_for_its_whole_gang_alone() -> None
         world.step()
 
 
+def test_who_has_lost_its_guarantee_in_a_restart_has_no_minimum_run_time() -> None:
+    """Nothing says which gang had been preempted lazily, so after a restart that one had the guarantee."""
+    world = AbilitiesWorld(9001341)
+    for _ in range(150):
+        world.step()
+    world.rest()
+
+
+def test_who_waits_at_rest_may_never_have_reached_the_book() -> None:
+    """A limit kept it before the scheduler was asked, and what it waits for since is found in the background."""
+    world = AbilitiesWorld(9000249)
+    for _ in range(150):
+        world.step()
+    world.rest()
+
+
 def test_each_ability_of_the_schema_is_drawn_and_left_out() -> None:
     schema = json.loads((ROOT / "schemas/services-configuration.schema.json").read_text(encoding="utf-8"))
     section = schema["properties"]["sharing"]

@@ -30,6 +30,18 @@ def test_who_is_alone_in_its_line_starts_and_who_comes_next_sees_the_promises() 
     assert harness.ask(late).names, "it is alone now, and the promise of another that is gone is none"
 
 
+def test_a_decision_settles_no_line_but_its_own_and_the_door_all_of_them_by_itself() -> None:
+    harness = harness_with("easy", "B")
+    run(harness, [*pods("a", 3, 4, 10), *pods("b", 1, 4, 10, vc="B")])
+    backfill = harness.core.starts._backfill
+    for vc, size in (("A", 3), ("B", 1)):
+        wait(harness, pods(f"{vc}-first", size, 4, 5, vc=vc))
+    wait(harness, pods("B-next", 1, 4, 5, vc="B"))
+    assert backfill.heads == {"B": "default/B-first"}
+    harness.reconciler.reconcile()
+    assert backfill.heads == {"A": "default/A-first", "B": "default/B-first"}
+
+
 class Counted:
     """An entry of a pod that counts how often it is looked at."""
 

@@ -90,6 +90,27 @@ def test_victims_go_by_age_and_name_and_not_by_random_uids(
     assert harness.evictions() == [f"POST eviction {name}-0" for name in order]
 
 
+def test_a_place_that_nobody_came_for_is_taken_again_once_it_is_offered(harness: Harness) -> None:
+    """kube-scheduler was busy, or did not offer the node for a while; the place is lent meanwhile."""
+    for number in range(4):
+        harness.run(gang(f"lent{number}", 1, 4, priority=-1)[0])
+    owner = gang("owner", 1, 4, vc="B")[0]
+    assert not harness.ask(owner).names
+    (preemption,) = harness.core.book.preemptions()
+    ((place, (victim,)),) = preemption.victims
+    harness.delete(victim.removeprefix("uid-"))
+    for _ in range(2):
+        harness.reconciler.reconcile()
+        harness.now += harness.options.deadline + 1
+    assert not harness.core.book.preemptions(), "it is given back"
+    assert harness.run(gang("again", 1, 4, priority=-1)[0]) == place
+    others = [node for node in NODES if node != place]
+    refused = " ".join(harness.ask(owner, others).failed.values())
+    assert f"node {place}: kube-scheduler does not offer it" in refused
+    harness.ask(owner)
+    assert [one.victims for one in harness.core.book.preemptions()] == [((place, ("uid-again-0",)),)]
+
+
 def test_who_no_longer_needs_the_room_evicts_nobody(harness: Harness) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)

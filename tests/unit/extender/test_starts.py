@@ -41,8 +41,9 @@ def conservative() -> Harness:
     return harness_with("conservative")
 
 
-def harness_with(mode: str) -> Harness:
-    sharing = read_sharing({"backfill": [{"vc": "A", "mode": mode}]})
+def harness_with(mode: str, *others: str) -> Harness:
+    """Virtual cluster A has backfill, and so have others."""
+    sharing = read_sharing({"backfill": [{"vc": vc, "mode": mode} for vc in ("A", *others)]})
     made = Harness(spec(), DoorOptions(rules=Rules(skus=spec().sku_types), sharing=sharing))
     made.now = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
     made.open(NODES)

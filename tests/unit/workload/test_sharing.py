@@ -63,6 +63,9 @@ def test_only_budgets_that_hold_hold() -> None:
     assert BUDGETS.holding("vision", "ann", used) == []
     assert [one.user for one in BUDGETS.holding("speech", "bob", used)] == ["bob"]
     assert [one.user for one in BUDGETS.states(used)] == ["", "ann", "bob", "bob"]
+    more = used | {("vision", "bob"): 10 * HOUR}
+    assert [one.user for one in BUDGETS.holding("vision", "bob", more)] == ["bob", "bob"], "it is counted anew"
+    assert [one.user for one in BUDGETS.holding("vision", "bob", used)] == ["bob"]
 
 
 def test_what_holds_a_gang_back_is_said_and_opportunistic_ones_have_no_limit() -> None:
