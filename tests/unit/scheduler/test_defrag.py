@@ -93,6 +93,15 @@ def test_plans_are_found_where_few_choices_of_the_room_leave_the_gangs_a_place(s
     assert plan.weight <= MOST_RATIO * weight
 
 
+def test_moves_that_made_no_room_may_do_so_with_another() -> None:
+    """One gang alone finds a place and no room comes of it; the cheapest plan moves a second one after it."""
+    case = random_case(306, 16)
+    plan = find_room(case.engine, case.room, case.gangs.values())
+    assert isinstance(plan, RoomPlan)
+    check_sound(case, plan)
+    assert plan.weight == 35
+
+
 @pytest.mark.parametrize(("seed", "exact"), [(225, False), (631, True)])
 def test_a_plan_is_exact_only_if_cheaper_sets_were_tried_in_every_way(seed: int, exact: bool) -> None:
     """In case 225 two gangs would be cheaper, and were not tried with every set of nodes to stay away from."""
