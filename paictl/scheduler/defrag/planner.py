@@ -35,6 +35,9 @@ FEW_CHOICES: Final = 4
 """The same for several gangs, where each is tried in several orders: trials are better spent on other sets."""
 MOST_HOLDS: Final = 64
 """On a small cluster a gang that moves alone is also let onto so many sets of nodes of the room, for each choice."""
+FEW_HOLDS: Final = 8
+"""The same for several gangs, and only if physical cells on `FEW_NODES` nodes at most are the room."""
+FEW_NODES: Final = 6
 ALL_ORDERS: Final = 3
 """So many gangs are tried in every order."""
 HELPERS: Final = 48
@@ -309,7 +312,8 @@ class _RoomSearch:
         """The nodes that gangs have to stay away from: those of the room.
 
         Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave. One
-        gang that moves alone may also go to other parts of the room's nodes, at most to one node for each pod.
+        gang that moves alone, or several that leave a small room, may also go to other parts of the room's nodes, at
+        most to one node for each pod.
         """
         every = frozenset(node for cell in cells for node in cell.nodes)
         yield every
@@ -318,23 +322,26 @@ class _RoomSearch:
         left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
         if left != every:
             yield left
-        if self.tiny and len(gangs) == 1:
-            beside = self._beside(cells, gangs[0])
-            pods = sum(number for request in self.movable[gangs[0]].requests for _, number in request.members)
+        few = len(every) <= FEW_NODES and not self.room.vc
+        most = MOST_HOLDS if len(gangs) == 1 else FEW_HOLDS if few else 0
+        if self.tiny and most:
+            beside = self._beside(cells, gangs)
+            requests = (request for key in gangs for request in self.movable[key].requests)
+            pods = sum(number for request in requests for _, number in request.members)
             open_ones = chain.from_iterable(
                 combinations(beside, size) for size in range(1, min(pods, len(beside), len(every) - 1) + 1)
             )
-            yield from islice((nodes for one in open_ones if (nodes := every.difference(one)) != left), MOST_HOLDS)
+            yield from islice((nodes for one in open_ones if (nodes := every.difference(one)) != left), most)
 
-    def _beside(self, cells: Sequence[RoomCell], gang: str) -> list[str]:
-        """Nodes of the room with free devices beside it once a gang has left; of a promise all, others' may be free."""
+    def _beside(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> list[str]:
+        """Nodes of the room with free devices beside it once gangs have left; of a promise all, others' may be free."""
         room, every = {cell.cell for cell in cells}, {node for cell in cells for node in cell.nodes}
         if self.room.vc:
             return sorted(every)
         size = self.view.members[0][0]
         return sorted({
             node for cell in self.view.cells
-            if cell.cell not in room and sum(leaves for key, leaves in cell.held if key != gang) < size
+            if cell.cell not in room and sum(leaves for key, leaves in cell.held if key not in gangs) < size
             for node in cell.nodes if node in every
         })  # fmt: skip
 
