@@ -33,8 +33,11 @@ CHOICES: Final = 12
 """Choices of cells that are tried for one gang, where more become free than are needed."""
 FEW_CHOICES: Final = 4
 """The same for several gangs, where each is tried in several orders: trials are better spent on other sets."""
-FEW_NODES: Final = 4
-"""On a small cluster one gang is tried with every set of the room's nodes to stay away from, if they are so few."""
+MOST_HOLDS: Final = 64
+"""On a small cluster a gang that moves alone is also let onto so many sets of nodes of the room, for each choice."""
+FEW_HOLDS: Final = 8
+"""The same for several gangs, and only if physical cells on `FEW_NODES` nodes at most are the room."""
+FEW_NODES: Final = 6
 ALL_ORDERS: Final = 3
 """So many gangs are tried in every order."""
 HELPERS: Final = 48
@@ -110,6 +113,8 @@ class _RoomSearch:
         self.tiny = nodes <= TINY
         self.left = most_trials if self.tiny else max(24, most_trials * TINY // (4 * nodes))
         self.looks = min(MOST_LOOKS, 8 * most_trials)
+        self.stuck: dict[tuple[frozenset[str], tuple[str, ...]], Stuck] = {}
+        """What did not work: nodes to stay away from, and moves up to the one that failed."""
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
         self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
@@ -247,10 +252,14 @@ class _RoomSearch:
     def _try(self, gangs: Gangs) -> RoomPlan | None:
         """The moves of a set of gangs, if there is an order in which all of them find a place."""
         freed = [*self.free, *(cell for one in self.classes if one.blockers <= gangs for cell in one.cells)]
-        for cells in islice(self._choices(freed, gangs), CHOICES if len(gangs) == 1 else FEW_CHOICES):
+        choices = self._choices(freed, gangs)
+        for cells in islice(choices, CHOICES if len(gangs) == 1 else FEW_CHOICES):
             tried = self._in_some_order(cells, gangs)
             if tried is not None:
                 return self._plan(cells, tried)
+        holds_left = self.shared and (len(gangs) > 1 or not self.tiny)
+        if holds_left or len(gangs) > ALL_ORDERS or next(choices, None) is not None:
+            self.cut = True  # it might work with other cells, in another order, or kept off other nodes
         return None
 
     def _in_some_order(self, cells: Sequence[RoomCell], gangs: Gangs) -> Tried | None:
@@ -278,19 +287,33 @@ class _RoomSearch:
     def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> Tried | Stuck | None:
         found: Tried | Stuck | None = None
         for hold in self._holds(cells, order):
+            found = self._known(hold, order)
+            if found is not None:
+                continue
             if self.left <= 0:
                 return None
             self.left -= 1
             found = self.trials.run(self.room, self.view, cells, hold, order)
             if isinstance(found, Tried):
                 return found
+            moved = order.index(found.key) + 1 if order else 0
+            self.stuck[hold, tuple(order[:moved])] = found
         return found
+
+    def _known(self, hold: frozenset[str], order: Sequence[str]) -> Stuck | None:
+        """Who is stuck, if these moves, or the first of them, were tried before: sets have gangs in common."""
+        for moved in range(1, len(order) + 1):
+            found = self.stuck.get((hold, tuple(order[:moved])))
+            if found is not None and (found.homeless or moved == len(order)):
+                return found
+        return None
 
     def _holds(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> Iterator[frozenset[str]]:
         """The nodes that gangs have to stay away from: those of the room.
 
-        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave, or
-        stay off some nodes of the room: the scheduler prefers places in the other parts.
+        Where cells are parts of nodes, it may be enough that gangs do not come back to the cells that they leave. One
+        gang that moves alone, or several that leave a small room, may also go to other parts of the room's nodes, at
+        most to one node for each pod.
         """
         every = frozenset(node for cell in cells for node in cell.nodes)
         yield every
@@ -299,9 +322,28 @@ class _RoomSearch:
         left = frozenset(node for cell in cells if not cell.blockers.isdisjoint(gangs) for node in cell.nodes)
         if left != every:
             yield left
-        if self.tiny and len(gangs) == 1 and len(every) <= FEW_NODES:
-            some = (frozenset(nodes) for size in range(1, len(every)) for nodes in combinations(sorted(every), size))
-            yield from (nodes for nodes in some if nodes != left)
+        few = len(every) <= FEW_NODES and not self.room.vc
+        most = MOST_HOLDS if len(gangs) == 1 else FEW_HOLDS if few else 0
+        if self.tiny and most:
+            beside = self._beside(cells, gangs)
+            requests = (request for key in gangs for request in self.movable[key].requests)
+            pods = sum(number for request in requests for _, number in request.members)
+            open_ones = chain.from_iterable(
+                combinations(beside, size) for size in range(1, min(pods, len(beside), len(every) - 1) + 1)
+            )
+            yield from islice((nodes for one in open_ones if (nodes := every.difference(one)) != left), most)
+
+    def _beside(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> list[str]:
+        """Nodes of the room with free devices beside it once gangs have left; of a promise all, others' may be free."""
+        room, every = {cell.cell for cell in cells}, {node for cell in cells for node in cell.nodes}
+        if self.room.vc:
+            return sorted(every)
+        size = self.view.members[0][0]
+        return sorted({
+            node for cell in self.view.cells
+            if cell.cell not in room and sum(leaves for key, leaves in cell.held if key not in gangs) < size
+            for node in cell.nodes if node in every
+        })  # fmt: skip
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
         """Which of the cells that become free are the room, each choice once; likely ones first.

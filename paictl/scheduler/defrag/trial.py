@@ -52,6 +52,8 @@ class Stuck:
     """A gang for which there is no other place when its turn comes."""
 
     key: str
+    homeless: bool = True
+    """False if all gangs found a place, and there is no room all the same."""
 
 
 class Trials:
@@ -79,7 +81,7 @@ class Trials:
                 moves.append(move)
             free = self._free(room, view, cells)
             if len(free) < room.number:
-                return Stuck(order[-1] if order else "")
+                return Stuck(order[-1] if order else "", homeless=False)
             return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]), hold)
 
     def move(self, gang: RunningGang, hold: frozenset[str]) -> GangMove | None:

@@ -6,10 +6,11 @@ through all orders of the moves. It shares nothing with the planner but the engi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paictl.cells.spec import ClusterSpec
 from paictl.frozen import frozen
@@ -19,6 +20,9 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodGone
 from paictl.scheduler.explain.scratch import imagined
 from paictl.scheduler.request import PodRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 FEW = 6
 """So many nodes are kept free in every combination, more only as whole rooms."""
@@ -160,20 +164,60 @@ def nodes_of(engine: Engine, cell: Any, vc: str) -> set[str]:
 
 def moved(case: Case, order: tuple[str, ...], hold: set[str]) -> bool:
     """Whether gangs can move in an order, away from some nodes, so that there is room then."""
-    engine, room = case.engine, case.room
-    with imagined(engine):
-        for name in order:
-            group = engine.state.groups.by_name[name]
-            for uid in [uid for pods in group.pods for uid in pods]:
-                engine.observe(PodGone(uid))
-            (request,) = case.gangs[name].requests
-            offered = frozenset(engine.state.physical.nodes) - hold if hold else None
-            decision = engine.plan(replace(request, ignore_suggested=not hold), offered)
-            if not isinstance(decision, Bind) or decision.lazy or decision.cancel:
-                return False
-            engine.apply(decision)
-        free = [cell for cell in cells_of(engine, room.cell_type, room.vc) if not users(engine, cell, room.vc)]
-        return len(free) >= room.number
+    with imagined(case.engine):
+        return all(moves(case, name, hold) for name in order) and has_room(case)
+
+
+def moved_in_some_order(
+    case: Case, names: frozenset[str], hold: frozenset[str], stuck: set[tuple[str, ...]], before: tuple[str, ...] = ()
+) -> bool:
+    """The same in any order. `stuck` are moves of which the last one is not possible, of all sets with this `hold`."""
+    if not names:
+        return has_room(case)
+    for name in sorted(names):
+        order = (*before, name)
+        if order in stuck:
+            continue
+        if not fits(case, name, hold):
+            stuck.add(order)
+            continue
+        with imagined(case.engine):
+            if not moves(case, name, hold):
+                stuck.add(order)
+            elif moved_in_some_order(case, names - {name}, hold, stuck, order):
+                return True
+    return False
+
+
+def fits(case: Case, name: str, hold: Collection[str]) -> bool:
+    """Whether nodes outside `hold` have as many free devices as the pods of a gang need, once it has left its own."""
+    state = case.engine.state
+    group = state.groups.by_name[name]
+    tree, used = state.physical, Counter(state.physical.node_name(leaf) for leaf in state.occupancy.user)
+    used.subtract(tree.node_name(leaf) for pods in group.physical for leaves in pods for leaf in leaves)
+    ((size, pods),) = group.members
+    return sum((8 - used[node]) // size for node in tree.nodes if node not in hold) >= pods
+
+
+def moves(case: Case, name: str, hold: Collection[str]) -> bool:
+    """Whether a gang finds another place, away from some nodes; it is there then, or gone."""
+    engine = case.engine
+    for uid in [uid for pods in engine.state.groups.by_name[name].pods for uid in pods]:
+        engine.observe(PodGone(uid))
+    (request,) = case.gangs[name].requests
+    offered = frozenset(engine.state.physical.nodes).difference(hold) if hold else None
+    decision = engine.plan(replace(request, ignore_suggested=not hold), offered)
+    if not isinstance(decision, Bind) or decision.lazy or decision.cancel:
+        return False
+    engine.apply(decision)
+    return True
+
+
+def has_room(case: Case) -> bool:
+    """Whether there is the room that is wanted."""
+    room = case.room
+    cells = cells_of(case.engine, room.cell_type, room.vc)
+    return sum(not users(case.engine, cell, room.vc) for cell in cells) >= room.number
 
 
 def largest(gangs: int) -> int:
@@ -191,6 +235,7 @@ def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, t
         (sum(weights[name] for name in names), names)
         for size in range(most + 1) for names in combinations(sorted(weights), size)
     )  # fmt: skip
+    stuck: dict[frozenset[str], set[tuple[str, ...]]] = {}
     for weight, names in sets:
         if below is not None and weight >= below:
             return None
@@ -203,6 +248,6 @@ def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, t
         nodes = sorted(frozenset().union(*lies_on.values()))
         if len(nodes) <= FEW:
             holds |= {frozenset(some) for size in range(len(nodes) + 1) for some in combinations(nodes, size)}
-        if any(moved(case, order, set(hold)) for hold in holds for order in permutations(names)):
+        if any(moved_in_some_order(case, frozenset(names), hold, stuck.setdefault(hold, set())) for hold in holds):
             return weight, names
     return None
