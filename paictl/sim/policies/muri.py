@@ -85,7 +85,7 @@ class Muri(Ranked):
         "only a job that restarts pays; the published simulator charges every running job 4 to 46 s at each event",
         "jobs without stages in the trace are not interleaved: `muri` is then shortest remaining service first",
         "jobs are placed again only if they do not fit otherwise",
-        "of groups that are equally good, those that run stay together; then the most urgent jobs share first",
+        "of groups that are equally good, those that run stay together; pairs of the most urgent jobs are merged first",
     )  # fmt: skip
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:
