@@ -178,7 +178,7 @@ class Pairing:
     hundred-thousandth larger, by what the kinds are like, so that only one matching is the heaviest.
     """
 
-    _KEPT: Final = 64
+    _KEPT: Final = 48
     """Up to so many kinds stay in the program although no group is of them at present."""
     _SCALE: Final = 100.0
     """Of weights: the solver does not tell apart what differs by less than 1e-7."""
