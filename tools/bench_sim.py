@@ -5,7 +5,8 @@ Without the traces of `../shared` a synthetic trace of the same shape is used, a
 
 `--overload` measures every policy (or those that are named) where tens of thousands of jobs wait: 80,000 jobs on a
 quarter of the cluster, each against its bar. It exits with 1 if one is slower. A policy that does not finish within
-`--limit` CPU seconds is played on the first half of the jobs, and so on, and counts as too slow.
+`--limit` CPU seconds is played on the first half of the jobs, and so on, and counts as too slow. Philly tells no
+stages; with `--stages` each job has those of a job of Muri's trace 1, drawn at random, so that `muri` groups jobs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +37,8 @@ from paictl.units import Millis
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACE = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared")) / "traces/philly.tar.gz"
+STAGES = TRACE.with_name("muri.tar.gz")
+FACTS: Final = ("stage.cpu", "stage.gpu", "stage.network", "stage.step")
 PHILLY = 352
 """Nodes of 8 devices: philly_vc.csv."""
 CROWDED = 60
@@ -48,6 +52,13 @@ PROGRAMS: Final = frozenset({"gavel", "optimus", "chronus", "rounds", "shockwave
 """Policies that solve programs over all jobs; held to the bar of those that look for places."""
 SLOW: Final = frozenset({"gandiva", "yarn-cs", "antman", "muri"})
 """Policies that suspend, retry or share by the clock."""
+
+
+def staged(jobs: list[Job]) -> list[Job]:
+    """The same jobs with stages."""
+    dice = Dice(1)
+    kinds = sorted({tuple(job.facts[name] for name in FACTS) for job in load(f"{STAGES}/muri/trace1.csv", "muri").jobs})
+    return [replace(job, facts=dict(zip(FACTS, kinds[dice.below(len(kinds))], strict=True))) for job in jobs]
 
 
 def jobs_of(number: int) -> list[Job]:
@@ -86,9 +97,9 @@ def plain(jobs: list[Job], size: int) -> float:
     return total / len(jobs) / 1000
 
 
-def one(policy: str, number: int, nodes: int, limit: float = 0) -> None:
+def one(policy: str, number: int, nodes: int, limit: float = 0, *, stages: bool = False) -> None:
     """Run and print as JSON."""
-    jobs = jobs_of(number)
+    jobs = staged(jobs_of(number)) if stages else jobs_of(number)
     if limit:
         used = int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (used + int(limit), used + int(limit) + 5))
@@ -106,10 +117,10 @@ def one(policy: str, number: int, nodes: int, limit: float = 0) -> None:
     print(json.dumps({**found, **memory, "jobs": len(jobs)}))
 
 
-def measure(policy: str, number: int, nodes: int, limit: float = 0) -> dict[str, float]:
+def measure(policy: str, number: int, nodes: int, limit: float = 0, *, stages: bool = False) -> dict[str, float]:
     """The same in another process, which is ended after so many CPU seconds (0: never)."""
     command = [sys.executable, __file__, "--one", policy, "--jobs", str(number), "--nodes", str(nodes),
-               "--limit", str(limit)]  # fmt: skip
+               "--limit", str(limit), *(["--stages"] if stages else [])]  # fmt: skip
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
@@ -124,7 +135,7 @@ def show(policy: str, number: int, nodes: int) -> None:
     )
 
 
-def overload(policies: list[str], number: int, nodes: int, limit: float) -> bool:
+def overload(policies: list[str], number: int, nodes: int, limit: float, *, stages: bool) -> bool:
     """A row for each policy under overload; whether all of them reach their bars."""
     print(f"{number:,} jobs on {nodes} nodes of 8; CPU seconds without reading, at most {limit:.0f} s a run")
     fast = True
@@ -132,7 +143,7 @@ def overload(policies: list[str], number: int, nodes: int, limit: float) -> bool
         jobs, found = number, None
         while found is None and jobs >= 100:
             try:
-                found = measure(policy, jobs, nodes, limit)
+                found = measure(policy, jobs, nodes, limit, stages=stages)
             except subprocess.CalledProcessError as error:
                 if error.returncode != -signal.SIGXCPU:
                     raise
@@ -170,13 +181,14 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=600.0, help="CPU seconds for a run under overload")
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=PHILLY)
+    parser.add_argument("--stages", action="store_true", help="under overload: jobs with the stages of Muri's trace 1")
     given = parser.parse_args()
     if given.one:
-        one(given.one, given.jobs, given.nodes, given.limit)
+        one(given.one, given.jobs, given.nodes, given.limit, stages=given.stages)
         return 0
     if given.overload is not None:
         nodes = QUARTER if given.nodes == PHILLY else given.nodes
-        fast = overload(given.overload or list(POLICIES), given.jobs or 80_000, nodes, given.limit)
+        fast = overload(given.overload or list(POLICIES), given.jobs or 80_000, nodes, given.limit, stages=given.stages)
         return 0 if fast else 1
     print(f"simulator, {'Philly' if TRACE.is_file() else 'synthetic jobs (no ../shared)'}; CPU seconds without reading")
     for nodes in (PHILLY, CROWDED):

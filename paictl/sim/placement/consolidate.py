@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.nodes import NodeBook, NodePool
+from paictl.sim.placement.trial import NodeTrial
 from paictl.sim.view import JobView
 
 
@@ -49,6 +50,10 @@ class Consolidate(Placer):
                 return None
             found.append((last, rest))
         return found
+
+    def trial(self) -> NodeTrial:
+        """What `take` would find for one job after the other; the book stays as it is."""
+        return NodeTrial(self.book.trials())
 
     def give(self, devices: Devices) -> None:
         """They are free again."""

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.nodes import NodeBook
+from paictl.sim.placement.trial import CountTrial
 from paictl.sim.view import JobView
 
 
@@ -40,6 +41,10 @@ class Count(Placer):
         devices = tuple(sorted(stack[-number:]))
         del stack[-number:]
         return devices
+
+    def trial(self) -> CountTrial:
+        """What `take` would find for one job after the other; the book stays as it is."""
+        return CountTrial({kind: len(free) for kind, free in self._free.items()})
 
     def _mixed(self, number: int) -> Devices:
         devices: list[int] = []

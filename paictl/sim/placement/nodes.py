@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.placement.trial import PoolTrial
 
 
 class NodePool:
@@ -47,6 +48,13 @@ class NodeBook:
     def pools_for(self, kind: str | None) -> Iterator[NodePool]:
         """Those of a type, or all, in the order of the cluster."""
         return (pool for pool in self.pools if kind is None or pool.kind == kind)
+
+    def trials(self) -> list[PoolTrial]:
+        """A trial for each pool."""
+        free: dict[int, list[int]] = {id(pool): [] for pool in self.pools}
+        for pool, devices in zip(self._pool_of, self._free, strict=True):
+            free[id(pool)].append(len(devices))
+        return [PoolTrial(pool.kind, pool.size, free[id(pool)]) for pool in self.pools]
 
     def take(self, node: int, number: int) -> list[int]:
         """The first free devices of a node."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from paictl.sim.placement.base import Placer
 from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.placement.count import Count
 
-PLACEMENTS: dict[str, type[Placer]] = {kind.id: kind for kind in (Count, Consolidate)}
+PLACEMENTS: dict[str, type[Count] | type[Consolidate]] = {kind.id: kind for kind in (Count, Consolidate)}
 """Those that need nothing but the cluster: what `placement=` of a policy may say."""

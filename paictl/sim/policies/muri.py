@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import islice
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, merge
+from itertools import chain, islice
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Preempt, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.job import Job
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.placement.base import Placer
 from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.base import Parameters, Setup, Where
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.ranked import Entry, Group, Ranked
-from paictl.sim.programs.interleave import SLOTS, Stages, grouped, kind, slowed, worth_it
+from paictl.sim.programs.interleave import SLOTS, Grouping, JobsOfSize, Stages, kind, slowed
 from paictl.sim.rates import Rates
 from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
@@ -71,6 +70,7 @@ class Muri(Ranked):
 
     Candidates are as many jobs as fit at four per device: those with the shortest remaining service, or the least
     attained service if durations are unknown. Candidates are matched in pairs, then groups in pairs, until they fit.
+    Where every job has devices of its own, and there are some for those that come, nobody is moved or grouped.
     Example: `muri:duration=false`.
     """
 
@@ -85,17 +85,23 @@ class Muri(Ranked):
         "only a job that restarts pays; the published simulator charges every running job 4 to 46 s at each event",
         "jobs without stages in the trace are not interleaved: `muri` is then shortest remaining service first",
         "jobs are placed again only if they do not fit otherwise",
+        "of groups that are equally good, those that run stay together; pairs of the most urgent jobs are merged first",
     )  # fmt: skip
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._jobs: dict[int, tuple[JobView, Stages | None]] = {}
+        self._jobs: dict[int, tuple[JobView, int | None]] = {}
+        """Those that are there, with the number of their kind."""
+        self._asked = 0
+        """Devices that they ask for."""
         self._groups: dict[int, Running] = {}
         """Those that run, by the number of their first job."""
         self._group_of: dict[int, int] = {}
+        self._grouping = Grouping()
         self._interleaves = False
         """Since a job with stages came."""
-        self._scratch: Placer = PLACEMENTS[self.p.placement](self.cluster)
+        self._idle = PLACEMENTS[self.p.placement](self.cluster)
+        """All devices that work, and nobody on them: where it is tried which jobs would fit."""
         self._most = 0
 
     def make_rates(self) -> Rates:
@@ -132,14 +138,20 @@ class Muri(Ranked):
         """Rank; and group, from the first job on that has stages."""
         for job in moment.ended:
             del self._jobs[job.number]
-        came = {job.number: (job, stages_of(job)) for job in moment.arrived}
+            self._asked -= job.gpus
+        came = {job.number: (job, self._kind(job)) for job in moment.arrived}
         if not self._interleaves and any(stages is not None for _, stages in came.values()):
             self._interleave()
         self._jobs |= came
+        self._asked += sum(job.gpus for job in moment.arrived)
         if self._interleaves:
             self._regroup(moment)
         else:
             super().plan(moment)
+
+    def _kind(self, job: JobView) -> int | None:
+        stages = stages_of(job)
+        return None if stages is None else self._grouping.kinds.number((stages,))
 
     def _interleave(self) -> None:
         """From now on jobs are grouped: those that run are groups of one."""
@@ -156,12 +168,30 @@ class Muri(Ranked):
     def _regroup(self, moment: Trigger) -> None:
         for job in moment.arrived:
             self.enqueue(job)
-        for job in moment.ended:
-            if job.number in self._group_of:
-                self._forget(job)
-        wanted = self._fit(self._match(self._candidates()))
-        before = self._groups
-        self._switch(before, wanted, self._assign(before, wanted))
+        if self._room_for_all():
+            return
+        self._switch(*self._devices_for(self._match(self._candidates())))
+
+    def _room_for_all(self) -> bool:
+        """Whether every job has devices of its own, once those that wait are started; if not, none of them is."""
+        if self._asked > self._idle.free or len(self._groups) < len(self._group_of):
+            return False
+        waiting = sorted(chain.from_iterable(self._waiting.values()), key=lambda entry: (-entry[2].gpus, *entry[:2]))
+        taken: list[Devices] = []
+        for _, _, job in waiting:
+            devices = self.placement.take(job, job.gpus)
+            if devices is None:
+                for one in taken:
+                    self.placement.give(one)
+                return False
+            taken.append(devices)
+        for (_, number, job), devices in zip(waiting, taken, strict=True):
+            self._groups[number] = devices, (job,)
+            self._group_of[number] = number
+            self.act(Colocate(job, devices))
+        self._waiting = {}
+        self._most = max(self._most, min(1, len(self._groups)))
+        return True
 
     def _forget(self, job: JobView) -> None:
         first = self._group_of.pop(job.number)
@@ -176,8 +206,18 @@ class Muri(Ranked):
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
         """Devices of a group are free when all of it has ended."""
-        if not self._interleaves:
+        if job.number in self._group_of:
+            self._forget(job)
+        else:
             super().ended(job, devices)
+
+    def hardware(self, failed: Devices, repaired: Devices) -> None:
+        """In both books."""
+        super().hardware(failed, repaired)
+        if repaired:
+            self._idle.repair(repaired)
+        if failed:
+            self._idle.fail(failed)
 
     def _candidates(self) -> dict[Group, list[Entry]]:
         """Of each size as many jobs as fit four to a device, by the ranking over all sizes."""
@@ -190,92 +230,115 @@ class Muri(Ranked):
             for group in dict.fromkeys([*running, *self._waiting])
         }
         found: dict[Group, list[Entry]] = {group: [] for group in lines}
-        heads = {group: next(line, None) for group, line in lines.items()}
-        taken: list[Devices] = []
+        groups = list(lines)
+        heads: list[tuple[Entry, int]] = []
+        for place, group in enumerate(groups):
+            heads += [(entry, place) for entry in islice(lines[group], 1)]
+        heapify(heads)
+        trial = self._idle.trial()
         while heads:
-            group = min(heads, key=lambda head: (heads[head] is None, heads[head] or ()))
-            head = heads[group]
-            if head is None:
-                break
-            place = self._scratch.take(head[2], head[2].gpus)
-            if place is None:
-                del heads[group]
-                continue
-            taken.append(place)
-            found[group] += [head, *islice(lines[group], SLOTS - 1)]
-            heads[group] = next(lines[group], None)
-        for devices in taken:
-            self._scratch.give(devices)
+            head, place = heappop(heads)
+            group, job = groups[place], head[2]
+            if trial.take(job, job.gpus):
+                found[group] += [head, *islice(lines[group], SLOTS - 1)]
+                for following in islice(lines[group], 1):
+                    heappush(heads, (following, place))
         return {group: rows for group, rows in found.items() if rows}
 
-    def _match(self, candidates: Mapping[Group, Sequence[Entry]]) -> list[list[Entry]]:
+    def _match(self, candidates: Mapping[Group, Sequence[Entry]]) -> list[Members]:
         """Groups of candidates, those without stages alone; by the priority of the first in each."""
         made: list[list[Entry]] = []
-        rows, kinds, sizes, alone = [], [], [], 0
-        for entries in candidates.values():
-            staged = [entry for entry in entries if self._jobs[entry[1]][1] is not None]
-            made += [[entry] for entry in entries if self._jobs[entry[1]][1] is None]
-            alone += entries[0][2].gpus * (len(entries) - len(staged))
-            rows.append(staged)
-            kinds.append([self._kind(entry) for entry in staged])
-            sizes.append(entries[0][2].gpus)
-        for entries, groups in zip(rows, grouped(kinds, sizes, self.cluster.size - alone), strict=True):
-            for places in groups:
-                members = [entries[place] for place in sorted(places)]
-                if worth_it(kind(*map(self._kind, members))):
-                    made.append(members)
+        lines: list[JobsOfSize] = []
+        entry_of: dict[int, Entry] = {}
+        alone = 0
+        for group, entries in candidates.items():
+            staged: list[tuple[int, int]] = []
+            for entry in entries:
+                stages = self._jobs[entry[1]][1]
+                if stages is None:
+                    made.append([entry])
                 else:
-                    made += [[member] for member in members]
-        return sorted(made, key=lambda group: group[0][:2])
+                    staged.append((entry[1], stages))
+                    entry_of[entry[1]] = entry
+            size = entries[0][2].gpus
+            alone += size * (len(entries) - len(staged))
+            lines.append(JobsOfSize(group, size, staged))
+        kinds = self._grouping.kinds
+        for groups in self._grouping.groups(lines, self._idle.free - alone):
+            for unit, stages in groups:
+                if len(unit) == 1:
+                    made.append([entry_of[unit[0]]])
+                elif kinds.worth_it(stages):
+                    made.append(sorted(entry_of[number] for number in unit))
+                else:
+                    made += [[entry_of[number]] for number in unit]
+        made.sort()
+        return [tuple(entry[2] for entry in members) for members in made]
 
-    def _kind(self, entry: Entry) -> tuple[Stages, ...]:
-        stages = self._jobs[entry[1]][1]
-        assert stages is not None  # noqa: S101 - others are not grouped
-        return (stages,)
-
-    def _fit(self, groups: Sequence[Sequence[Entry]]) -> list[Members]:
+    def _fit(self, groups: Sequence[Members]) -> list[Members]:
         """Those groups that find a place on an idle cluster, one after the other."""
-        taken: list[Devices] = []
+        trial = self._idle.trial()
+        full: set[Group] = set()
         fitting = []
-        for group in groups:
-            place = self._scratch.take(group[0][2], group[0][2].gpus)
-            if place is not None:
-                taken.append(place)
-                fitting.append(tuple(job for _, _, job in group))
-        for devices in taken:
-            self._scratch.give(devices)
+        for members in groups:
+            group = self.group(members[0])
+            if group in full:
+                continue
+            if trial.take(members[0], members[0].gpus):
+                fitting.append(members)
+            else:
+                full.add(group)
         return fitting
 
-    def _assign(self, before: Mapping[int, Running], wanted: Sequence[Members]) -> dict[int, Devices]:
-        """Devices by place in `wanted`: whoever can keeps its own, the others are placed, the largest first.
+    def _devices_for(self, groups: Sequence[Members]) -> tuple[Sequence[Members], dict[int, Devices]]:
+        """The groups that run, and their devices by their places among these.
 
-        Where they do not fit so, all are placed anew, at last in the order in which they were found to fit.
+        Whoever can keeps its own, the others are placed, the largest first. Where they do not fit so, only those run
+        that fit on an idle cluster; and where these do not fit so, all are placed anew, at last in the order in which
+        they were found to fit.
         """
-        book, kept = self.placement, self._kept(before, wanted)
-        for first, (devices, _) in before.items():
-            if first not in kept.values():
-                book.give(devices)
-        claimed = {place: before[first][0] for place, first in kept.items()}
-        largest_first = sorted(range(len(wanted)), key=lambda place: (-wanted[place][0].gpus, place))
-        if self._put(wanted, claimed, [place for place in largest_first if place not in kept]):
+        if sum(members[0].gpus for members in groups) <= self._idle.free:
+            claimed = self._keep(groups)
+            if claimed is not None:
+                return groups, claimed
+        wanted = self._fit(groups)
+        claimed = self._keep(wanted)
+        if claimed is None:
+            for devices, _ in self._groups.values():
+                self.placement.give(devices)
+            claimed = {}
+            if not self._put(wanted, claimed, self._largest_first(wanted)):
+                self._put(wanted, claimed, range(len(wanted)))
+        return wanted, claimed
+
+    def _keep(self, wanted: Sequence[Members]) -> dict[int, Devices] | None:
+        """Devices for all, most of them as before; None, with the book as it was, if one finds none.
+
+        Of the devices of its members a group keeps those of the most urgent.
+        """
+        claimed: dict[int, Devices] = {}
+        kept: set[int] = set()
+        for place, jobs in enumerate(wanted):
+            for job in jobs:
+                first = self._group_of.get(job.number)
+                if first is not None and first not in kept:
+                    kept.add(first)
+                    claimed[place] = self._groups[first][0]
+                    break
+        given = [devices for first, (devices, _) in self._groups.items() if first not in kept]
+        for devices in given:
+            self.placement.give(devices)
+        order = self._largest_first(wanted, without=claimed) if len(claimed) < len(wanted) else ()
+        if self._put(wanted, claimed, order):
             return claimed
-        for devices in claimed.values():
-            book.give(devices)
-        claimed = {}
-        if not self._put(wanted, claimed, largest_first):
-            self._put(wanted, claimed, range(len(wanted)))
-        return claimed
+        for devices in given:
+            self.placement.claim(devices)
+        return None
 
     @staticmethod
-    def _kept(before: Mapping[int, Running], wanted: Sequence[Members]) -> dict[int, int]:
-        """Place in `wanted` → first job of the group whose devices it keeps: that of its most urgent running member."""
-        by_devices = {devices: first for first, (devices, _) in before.items()}
-        kept: dict[int, int] = {}
-        for place, jobs in enumerate(wanted):
-            found = next((job.devices for job in jobs if job.devices in by_devices), None)
-            if found is not None:
-                kept[place] = by_devices.pop(found)
-        return kept
+    def _largest_first(wanted: Sequence[Members], without: Collection[int] = ()) -> list[int]:
+        places = [place for place in range(len(wanted)) if place not in without]
+        return sorted(places, key=lambda place: (-wanted[place][0].gpus, place))
 
     def _put(self, wanted: Sequence[Members], claimed: dict[int, Devices], order: Sequence[int]) -> bool:
         """Give devices to places in an order; False, with the book as it was, if one finds none."""
@@ -290,15 +353,20 @@ class Muri(Ranked):
             made.append(place)
         return True
 
-    def _switch(self, before: Mapping[int, Running], wanted: Sequence[Members], claimed: Mapping[int, Devices]) -> None:
+    def _switch(self, wanted: Sequence[Members], claimed: Mapping[int, Devices]) -> None:
         """Stop, move and start jobs so that these groups run."""
+        before = self._groups
         self._groups = {wanted[place][0].number: (devices, wanted[place]) for place, devices in claimed.items()}
-        self._group_of = {job.number: first for first, (_, jobs) in self._groups.items() for job in jobs}
-        self._most = max([self._most, *(len(jobs) for _, jobs in self._groups.values())])
-        stopped = [job for _, jobs in before.values() for job in jobs if job.number not in self._group_of]
+        running = {job.number: first for first, (_, jobs) in self._groups.items() for job in jobs}
+        stopped = [self._jobs[number][0] for number in self._group_of if number not in running]
+        self._group_of = running
         for job in stopped:
             self.act(Preempt(job))
-        for devices, jobs in self._groups.values():
+        for first, group in self._groups.items():
+            if before.get(first) == group:
+                continue
+            devices, jobs = group
+            self._most = max(self._most, len(jobs))
             for job in jobs:
                 if not job.running:
                     self.dequeue(job, self.key(job, runs=False))

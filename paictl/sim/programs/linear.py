@@ -18,6 +18,9 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 
 _SEED: Final = 1
+_DUAL: Final = 1
+_PRIMAL: Final = 4
+"""HiGHS' numbers for ways to walk from corner to corner."""
 _FEASIBLE: Final = 2
 """HiGHS' word for a point that keeps all rows."""
 _NOTHING: Final = frozenset({highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible})
@@ -45,17 +48,23 @@ class Program:
 
     Rows can be changed between two solves: HiGHS then starts from the last basis instead of from nothing. `central`:
     of many optima not a corner but the middle, which shares among equals (an interior point without crossover); such a
-    point is right to about six digits.
+    point is right to about six digits. `climbs`: all variables at 0 keep all rows, so the first solve climbs from there
+    by the primal simplex, without presolve; of several optima it finds another one than the default.
     """
 
-    def __init__(self, *, central: bool = False) -> None:
+    def __init__(self, *, central: bool = False, climbs: bool = False) -> None:
         self._central = central
+        self._climbs = climbs
         self._lower: list[float] = []
         self._upper: list[float] = []
         self._cost: list[float] = []
         self._integer: list[int] = []
         self._rows: list[tuple[float, float, list[int], list[float]]] = []
         self._solver: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the solver, which is built again when it is needed."""
+        return {**vars(self), "_solver": None}
 
     def variable(self, lower: float = 0.0, upper: float = inf, gain: float = 0.0, *, integer: bool = False) -> int:
         """Add a variable; `gain` is its coefficient in the objective. Returns its index."""
@@ -93,6 +102,12 @@ class Program:
         if self._solver is not None:
             self._solver.changeRowBounds(row, at_least, at_most)
 
+    def bound_variable(self, variable: int, *, at_most: float) -> None:
+        """Give a variable another upper bound; the next solve starts from the last basis."""
+        self._upper[variable] = at_most
+        if self._solver is not None:
+            self._solver.changeColBounds(variable, self._lower[variable], at_most)
+
     def coefficient(self, row: int, variable: int, value: float) -> None:
         """Change one coefficient that the row already has; the next solve starts from the last basis."""
         _, _, index, values = self._rows[row]
@@ -127,6 +142,8 @@ class Program:
             known.col_value = [float(value) for value in start]
             solver.setSolution(known)
         solver.run()
+        if self._climbs:
+            solver.setOptionValue("simplex_strategy", _DUAL)
         status, info = solver.getModelStatus(), solver.getInfo()
         if status in _NOTHING:
             return None
@@ -148,6 +165,9 @@ class Program:
             if self._central:
                 solver.setOptionValue("solver", "ipm")
                 solver.setOptionValue("run_crossover", "off")
+            if self._climbs:
+                solver.setOptionValue("presolve", "off")
+                solver.setOptionValue("simplex_strategy", _PRIMAL)
             solver.passModel(self._model())
             self._solver = solver
         return self._solver

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
+from paictl.sim.failures import FailureModel
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
 from paictl.sim.programs.interleave import SLOWER, Stages, kind, period
 from paictl.sim.run import FINISHED, RunResult
-from paictl.sim.simulate import simulate
+from paictl.sim.simulate import PausedError, simulate
 from paictl.units import Millis
 
 LOAD, COMPUTE = Stages(100.0, 10.0, 0.0, 110.0), Stages(10.0, 100.0, 0.0, 110.0)
@@ -92,6 +95,54 @@ def test_a_trace_may_tell_the_stages_of_some_jobs_only() -> None:
     assert all(one.ending in FINISHED for one in result.outcomes)
     assert result.counters["largest_group"] == 2
     assert ends(result)["plain"] == 200
+
+
+def shuffled(number: int) -> list[Job]:
+    """Jobs of all kinds and sizes, far more than eight devices can run at once."""
+    kinds = [LOAD, COMPUTE, Stages(30.0, 30.0, 30.0, 90.0), Stages(50.0, 20.0, 40.0, 110.0), None]
+    return [
+        job(str(place), kinds[place * 7 % 5], 20 + place * 37 % 190, at=place * 13 % 100, gpus=1 << (place * 11 % 3))
+        for place in range(number)
+    ]
+
+
+def test_groups_on_devices_that_fail_run_elsewhere_and_come_to_their_ends() -> None:
+    failures = FailureModel("node=100s", node=Millis(100_000), repair=Millis(50_000), checkpoint=Millis(0))
+    result = simulate(
+        shuffled(60), homogeneous(2, 4), "muri", failures=failures, check=Invariants(shared=True), log=True
+    )
+    assert all(one.ending in FINISHED for one in result.outcomes)
+    assert result.counters["largest_group"] > 1
+    assert sum(one.interruptions for one in result.outcomes) > 5
+
+
+def test_a_run_that_was_interrupted_while_jobs_share_ends_as_if_it_had_not_been() -> None:
+    """A snapshot holds no solver: the next matching is found from nothing, and is the same."""
+    jobs, spec = shuffled(60), homogeneous(2, 4)
+    whole = simulate(jobs, spec, "muri", log=True)
+    snapshot: bytes | None = None
+    for _ in range(4):
+        left = iter(range(12))
+        with pytest.raises(PausedError) as paused:
+            simulate(jobs, spec, "muri", log=True, snapshot=snapshot, stop=lambda left=left: next(left, None) is None)  # type: ignore[misc]
+        snapshot = paused.value.snapshot
+    resumed = simulate(jobs, spec, "muri", log=True, snapshot=snapshot)
+    assert replace(resumed, wall_seconds=0) == replace(whole, wall_seconds=0)
+
+
+def test_a_job_that_leaves_does_not_shuffle_the_others() -> None:
+    """Forty jobs share ten devices; while one after the other ends, most of the rest stay where they are."""
+    kinds = [LOAD, COMPUTE, Stages(30.0, 30.0, 30.0, 90.0), Stages(50.0, 20.0, 40.0, 110.0)]
+    jobs = [job(str(place), kinds[place % 4], 100 + 15 * (place * 7 % 40)) for place in range(40)]
+    result = play(jobs, 1, 10)
+    moves = sum(entry.what == "colocate" for entry in result.log) - len(jobs)
+    assert moves < 4 * len(jobs), "a few for each that ends, not all of those that run"
+
+
+def test_nobody_moves_where_every_job_has_devices_of_its_own() -> None:
+    result = play(shuffled(40), 20, 8)
+    assert all(len(places(result, one.id)) == 1 for one in result.outcomes)
+    assert all(one.first_start == one.submit for one in result.outcomes)
 
 
 @settings(max_examples=40)

@@ -10,7 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.sim.programs import interleave
-from paictl.sim.programs.interleave import SLOWER, Kind, Stages, efficiency, grouped, kind, pairs, period, worth_it
+from paictl.sim.programs.interleave import (
+    SLOWER,
+    Grouping,
+    JobsOfSize,
+    Kind,
+    Pairing,
+    StageKinds,
+    Stages,
+    efficiency,
+    grouped,
+    kind,
+    pairs,
+    period,
+    worth_it,
+)
+from paictl.sim.programs.linear import Program, ProgramError
 
 LOAD, COMPUTE = Stages(100.0, 10.0, 0.0, 110.0), Stages(10.0, 100.0, 0.0, 110.0)
 EVEN = Stages(30.0, 30.0, 30.0, 90.0)
@@ -140,3 +155,73 @@ def test_weights_that_are_forgotten_are_found_again(monkeypatch: pytest.MonkeyPa
             [efficiency(kind(one, two)) if len(one + two) <= 4 else 0.0 for two in kinds[first:]]
             for first, one in enumerate(kinds)
         ]
+
+
+@given(
+    st.lists(STAGES, min_size=2, max_size=5, unique=True),
+    st.lists(st.lists(st.integers(0, 6), min_size=5, max_size=5), min_size=1, max_size=6),
+)
+def test_a_matching_does_not_depend_on_what_was_asked_before(stages: list[Stages], asked: list[list[int]]) -> None:
+    kinds = StageKinds()
+    numbers = [kinds.number((one,)) for one in stages]
+    pairing = Pairing(kinds)
+    for row in asked:
+        counts = {number: count for number, count in zip(numbers, row, strict=False) if count}
+        assert pairing.pairs(counts) == Pairing(kinds).pairs(counts)
+
+
+def test_of_equally_good_matchings_it_is_always_the_same_one() -> None:
+    """All pairs are worth the same: whom the solver takes is a matter of its last corner."""
+    kinds = StageKinds()
+    equal = [kinds.number((Stages(40.0, 20.0, 20.0, 80.0 + place * 1e-12),)) for place in range(6)]
+    pairing = Pairing(kinds)
+    for left_out in range(6):
+        counts = {number: 3 for place, number in enumerate(equal) if place != left_out}
+        assert pairing.pairs(counts) == Pairing(kinds).pairs(counts)
+
+
+def test_a_walk_that_loses_its_way_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = StageKinds()
+    load, compute = kinds.number((LOAD,)), kinds.number((COMPUTE,))
+    pairing = Pairing(kinds)
+    assert pairing.pairs({load: 1, compute: 1}) == [(compute, load, 1)]
+    solve, lost = Program.solve, [True]
+
+    def once(program: Program) -> object:
+        if lost.pop() if lost else False:
+            raise ProgramError("the solver ended with: Unknown")
+        return solve(program)
+
+    monkeypatch.setattr(Program, "solve", once)
+    assert pairing.pairs({load: 2, compute: 2}) == [(compute, load, 2)]
+
+
+def test_kinds_that_are_gone_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pairing, "_KEPT", 2)
+    kinds = StageKinds()
+    pairing = Pairing(kinds)
+    for place in range(6):
+        other = kinds.number((Stages(90.0, 5.0 + place, 0.0, 95.0 + place),))
+        compute = kinds.number((COMPUTE,))
+        assert sum(number for *_, number in pairing.pairs({other: 2, compute: 2})) == 2
+
+
+def test_who_was_together_stays_together_where_that_is_as_good() -> None:
+    grouping = Grouping()
+    load, compute = grouping.kinds.number((LOAD,)), grouping.kinds.number((COMPUTE,))
+    jobs = [(0, load), (1, compute), (2, load), (3, compute)]
+    assert {unit for unit, _ in grouping.groups([JobsOfSize("", 1, jobs)], 2)[0]} == {(0, 1), (2, 3)}
+    jobs = [(2, load), (1, compute), (0, load), (3, compute)]  # others are more urgent now
+    assert {unit for unit, _ in grouping.groups([JobsOfSize("", 1, jobs)], 2)[0]} == {(0, 1), (2, 3)}
+    jobs = [(4, load), (2, load), (1, compute), (3, compute)]  # 0 has ended, another one came
+    assert {unit for unit, _ in grouping.groups([JobsOfSize("", 1, jobs)], 2)[0]} == {(1, 4), (2, 3)}
+
+
+def test_a_group_of_four_stays_together() -> None:
+    grouping = Grouping()
+    even = grouping.kinds.number((EVEN,))
+    jobs = [(job, even) for job in range(8)]
+    before = {unit for unit, _ in grouping.groups([JobsOfSize("", 1, jobs)], 2)[0]}
+    after = {unit for unit, _ in grouping.groups([JobsOfSize("", 1, jobs[::-1])], 2)[0]}
+    assert after == before
+    assert sorted(map(len, before)) == [4, 4]

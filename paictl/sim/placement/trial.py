@@ -1,0 +1,95 @@
+"""Which of many jobs would find a place, one after the other, as `take` would place them: by counts alone.
+
+While jobs only come, what a node has free only falls. So the first node with room for a size is never before the one
+that was found last for that size, and a trial of n jobs takes O(n + nodes) steps for each size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from paictl.sim.view import JobView
+
+
+class Trial(Protocol):
+    """Places jobs for good; begin another trial to try others."""
+
+    def take(self, job: JobView, number: int) -> bool:
+        """Whether so many devices are left for a job; they are then gone."""
+
+
+class CountTrial:
+    """Devices of each type, wherever they are; `free`: by type, in the order of the cluster."""
+
+    def __init__(self, free: dict[str, int]) -> None:
+        self._free = free
+
+    def take(self, job: JobView, number: int) -> bool:
+        """All of one type if one has enough, of several if the job does not mind."""
+        kinds = [job.gpu_type] if job.gpu_type is not None else list(self._free)
+        for kind in kinds:
+            if self._free.get(kind, 0) >= number:
+                self._free[kind] -= number
+                return True
+        if job.gpu_type is not None or sum(self._free.values()) < number:
+            return False
+        for kind in kinds:
+            part = min(number, self._free[kind])
+            self._free[kind] -= part
+            number -= part
+        return True
+
+
+class PoolTrial:
+    """Nodes of one type and size; `free`: what each has free, in the order of the cluster."""
+
+    def __init__(self, kind: str, size: int, free: list[int]) -> None:
+        self.kind = kind
+        self._size = size
+        self._free = free
+        self._left = sum(free)
+        self._idle = free.count(size)
+        self._first = [0] * (size + 1)
+        """By size of a part: no node before has room for it."""
+
+    def take(self, number: int) -> bool:
+        """Whole nodes and one part of a node."""
+        if number > self._left:
+            return False
+        whole, rest = divmod(number, self._size)
+        if whole > self._idle:
+            return False
+        before = (list(self._free), self._idle, list(self._first)) if whole and rest else None
+        for _ in range(whole):
+            self._use(self._size)
+        if rest and not self._use(rest):
+            if before is not None:
+                self._free, self._idle, self._first = before
+            return False
+        self._left -= number
+        return True
+
+    def _use(self, part: int) -> bool:
+        """Put a part on the first node that has room for it, if there is one."""
+        free, node = self._free, self._first[part]
+        while node < len(free) and free[node] < part:
+            node += 1
+        self._first[part] = node
+        if node == len(free):
+            return False
+        self._idle -= free[node] == self._size
+        free[node] -= part
+        return True
+
+
+class NodeTrial:
+    """As few nodes as there can be, of one type and size."""
+
+    def __init__(self, pools: Sequence[PoolTrial]) -> None:
+        self._pools = pools
+
+    def take(self, job: JobView, number: int) -> bool:
+        """In the first pool that has room."""
+        kind = job.gpu_type
+        return any(pool.take(number) for pool in self._pools if kind is None or pool.kind == kind)
