@@ -19,6 +19,9 @@ KEY: Final = "moves.json"
 """Key of the ConfigMap of the windows (`maintenance.NAME`)."""
 
 
+_MOST: Final = 2.0**53
+
+
 @frozen
 class MoveTotal:
     """Gangs of one virtual cluster that were moved, and the device-milliseconds of work that this lost."""
@@ -47,9 +50,19 @@ def totals_of(found: Mapping[str, Any] | None) -> dict[str, MoveTotal]:
     """
     try:
         rows = json.loads(((found or {}).get("data") or {}).get(KEY) or "{}")
-        return {
-            str(vc): MoveTotal(max(0, int(row["gangs"])), Millis(max(0, round(1000 * row["lostDeviceSeconds"]))))
-            for vc, row in rows.items()
-        }
+        return {_name(vc): MoveTotal(_count(row["gangs"]), Millis(_count(1000 * row["lostDeviceSeconds"])))
+                for vc, row in rows.items()}  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return {}
+
+
+def _name(vc: str) -> str:
+    vc.encode()  # a metric could not tell a lone surrogate
+    return vc
+
+
+def _count(value: float) -> int:
+    """Raises `ValueError` for what no cluster can come to, and floats do not tell."""
+    if not 0 <= value < _MOST:
+        raise ValueError(value)
+    return round(value)

@@ -166,7 +166,7 @@ class DoorCore:
         self.rival = ""
         """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
-        self.members: Counter[str] = Counter()
+        self.members = Counter(lost=0, repaired=0, joint=0)
         """Pods given up to be replaced while their gangs run, pods with another place, moves of several together."""
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paictl.doors import pod_events
+from paictl.doors import pod_events, reclaim
 from paictl.doors.core import DoorCore
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry, PodRef
@@ -116,7 +116,8 @@ def give_back(core: DoorCore, name: str) -> None:
             core.record_outcomes(core.book.gone(uid, core.wall()))
             entry = core.table.by_uid.get(uid)
             if entry is not None:
-                entry.declined |= nodes
+                if entry.was_asked:  # the placer knows itself which nodes a pod could use: it only came too late
+                    reclaim.decline(core, entry, nodes)
                 entry.cached, entry.examined = None, (-1, -1)
                 core.record(pod_events.released(entry.ref, ", ".join(sorted(nodes)), core.options.deadline))
         core.work.set()

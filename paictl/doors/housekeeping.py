@@ -47,7 +47,7 @@ def release(core: DoorCore, ref: PodRef) -> None:
         if entry is None or entry.binding or known is None or not known.assumed:
             return
         if entry.unoffered and known.info is not None:
-            entry.declined |= {known.info.node}
+            reclaim.decline(core, entry, {known.info.node})
         core.usage.remove(ref.uid)
         entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
         core.record_outcomes(core.book.cancel(ref.uid, core.wall()))

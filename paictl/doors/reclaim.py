@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from paictl.doors.table import PodEntry
     from paictl.scheduler.request import PodRequest
 
+DECLINED: Final = 10
+"""Deadlines for which a node is excluded: a guarantee must not wait for ever, nor a victim go every minute in vain."""
 ROUNDS: Final = 8
 """Places that are tried for a pod: each that its victims would not make fit excludes a node from the next."""
 
@@ -114,6 +116,19 @@ def place_obstacle(core: DoorCore, entry: PodEntry, request: PodRequest) -> str:
         return ""
     why = obstacle_on(core, entry, wrong[0], going) or text("kube-scheduler does not offer it")
     return text("node {node}: {why}", node=wrong[0], why=why)
+
+
+def decline(core: DoorCore, entry: PodEntry, nodes: Collection[str]) -> None:
+    """Exclude nodes where a pod had its place until the deadline, because kube-scheduler does not offer them."""
+    entry.declined |= frozenset(nodes)
+    entry.declined_until = core.clock() + DECLINED * core.options.deadline
+
+
+def reconsider(core: DoorCore, entry: PodEntry, offered: Iterable[str]) -> None:
+    """Give excluded nodes back to a pod: those that are offered now, and after a while all."""
+    left = entry.declined.difference(offered) if core.clock() < entry.declined_until else frozenset[str]()
+    if left != entry.declined:
+        entry.declined, entry.cached = left, None
 
 
 def obstacle_on(core: DoorCore, entry: PodEntry, node: str, without: Iterable[str] = (), pods: int = 1) -> str:

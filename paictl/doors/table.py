@@ -101,6 +101,8 @@ class PodEntry:
     """Versions of the engine and of what pods request, when it was last decided without a question."""
     declined: frozenset[str] = frozenset()
     """Nodes where it had its place until the deadline, while kube-scheduler did not offer them."""
+    declined_until: float = 0.0
+    """When they are tried again even if they are not offered: a node that others fill never is."""
     unoffered: bool = False
     """Whether kube-scheduler did not offer the node of its place when it last asked."""
     assumed: float = 0.0

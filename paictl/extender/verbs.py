@@ -30,8 +30,7 @@ def filter_nodes(core: DoorCore, args: FilterArgs) -> FilterResult:
             core.decisions["unreadable"] += 1
             core.record(pod_events.unreadable(entry.ref, entry.problem))
             return FilterResult(hopeless=same_for_all(args.names, str(entry.problem.message)))
-        if not entry.declined.isdisjoint(args.names):  # whatever kept it from there is over
-            entry.declined, entry.cached = entry.declined.difference(args.names), None
+        reclaim.reconsider(core, entry, args.names)
         cached = decided(core, entry, entry.reading.request, args.names)
         core.decisions[cached.kind] += 1
         return _answer(core, entry, cached, args)

@@ -291,12 +291,12 @@ class Book:
         """A pod holds its place no longer; who takes that next has not moved."""
         pod, held = self.pods.get(uid), self.engine.state.groups.slots.get(uid)
         outcomes = self.engine.observe(PodGone(uid), now)
-        if held is not None and pod is not None and pod.info is not None and pod.request.repair:
+        if held is not None:
             group, slot, _ = held
-            if group in self.engine.state.groups.by_name:
-                self._last.setdefault(group, {})[slot] = pod.info.place_at(slot)
-            else:
+            if group not in self.engine.state.groups.by_name:
                 self._last.pop(group, None)
+            elif pod is not None and pod.info is not None and pod.request.repair:
+                self._last.setdefault(group, {})[slot] = pod.info.place_at(slot)
         return outcomes
 
     # --- restart

@@ -87,6 +87,7 @@ class Tenants:
             outcome=self._outcome(explanation.outcome),
             views=tuple(replace(view, holders=self._holders(view.holders)) for view in explanation.views),
             changes=tuple(self._change(change) for change in explanation.changes),
+            smaller=None if explanation.smaller is None else self._change(explanation.smaller),
             together=self._together(explanation.together),
         )
 

@@ -111,6 +111,28 @@ def test_a_place_that_nobody_came_for_is_taken_again_once_it_is_offered(harness:
     assert [one.victims for one in harness.core.book.preemptions()] == [((place, ("uid-again-0",)),)]
 
 
+def test_a_place_that_is_never_offered_again_is_tried_again_after_a_while(harness: Harness) -> None:
+    """Who has it now takes all CPU there, so kube-scheduler's own filters never offer it."""
+    for number in range(4):
+        harness.run(gang(f"lent{number}", 1, 4, priority=-1)[0])
+    owner = gang("owner", 1, 4, vc="B")[0]
+    harness.ask(owner)
+    ((place, (victim,)),) = harness.core.book.preemptions()[0].victims
+    harness.delete(victim.removeprefix("uid-"))
+    for _ in range(2):
+        harness.reconciler.reconcile()
+        harness.now += harness.options.deadline + 1
+    harness.run(gang("again", 1, 4, priority=-1)[0])
+    others = [node for node in NODES if node != place]
+    for _ in range(5):
+        harness.ask(owner, others)
+        assert not harness.core.book.preemptions(), "nobody has to go in vain each minute"
+        harness.now += harness.options.deadline
+    harness.now += 6 * harness.options.deadline
+    harness.ask(owner, others)
+    assert [one.victims for one in harness.core.book.preemptions()] == [((place, ("uid-again-0",)),)]
+
+
 def test_who_no_longer_needs_the_room_evicts_nobody(harness: Harness) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)

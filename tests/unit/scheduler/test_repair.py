@@ -397,3 +397,18 @@ def test_random_failures(  # noqa: C901 - one branch for each kind of step
         assert group is not None
         assert group.virtual is not None
         assert sum(bool(uid) for row in group.pods for uid in row) == pods - len(lost)
+
+
+def test_a_gang_of_the_name_of_one_that_left_has_moved_nowhere() -> None:
+    """Its pods need not agree about `restart: member`: the last to leave may be one without it."""
+    book = book_of(racks(A=("RACK", 2)))
+    first, _ = place(book, member(0, 2))
+    second, _ = place(book, member(1, 2, repair=False))
+    for uid in ("g0", "g1"):
+        book.gone(uid)
+    for node in (first, second):
+        book.report(node, False)
+    for number in (10, 11):
+        found = book.place(member(number, 2))
+        assert isinstance(found, Allocation)
+        assert not found.repairs

@@ -10,7 +10,7 @@ import pytest
 from paictl.cluster.interface import JobState
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.startwaits import ahead_lines, delaying, start_lines
-from paictl.operate.explaining import data, lines
+from paictl.operate.explaining import data, lines, parts
 from paictl.scheduler.explain.data import (
     Change,
     ChangeKind,
@@ -129,6 +129,23 @@ def test_what_lost_tasks_wait_for_together_names_only_ones_own_jobs(admin: bool)
     assert "together with other lost pods" in said
     assert (NAME in said) is admin
     assert (NAME in str(data(found))) is admin
+
+
+@pytest.mark.parametrize("admin", [True, False])
+def test_a_smaller_job_that_would_preempt_names_only_ones_own_jobs(admin: bool) -> None:
+    call: Any = SimpleNamespace(me=SimpleNamespace(admin=admin, name="bob"))
+    request = PodRequest("u", "u", "vc1", 0, 1, "bob~mine/default", ((1, 8),))
+    other = Holder(f"ann~{NAME}/default", "default", -1, Hold.OPPORTUNISTIC, 4, 4)
+    smaller = Change(
+        ChangeKind.SIZE, ChangeOutcome((("n1", (0,)),), victims=(other,), lazy=(other,)), members=((1, 4),)
+    )  # fmt: skip
+    known = JobExplanation(
+        "bob~mine", JobState.WAITING, JobSituation.NO_ROOM,
+        scheduler=Explanation(request, PodVerdict.WAIT, None, smaller=smaller),
+    )  # fmt: skip
+    found = Tenants(call).explanation(known)
+    assert (NAME in str(data(found))) is admin
+    assert (NAME in str(parts(found))) is admin
 
 
 @pytest.mark.parametrize("allowed", [True, False])
