@@ -96,7 +96,8 @@ def test_a_move_is_made_although_others_write_all_the_time(kube: FakeKube) -> No
 
 @pytest.mark.parametrize(
     "text", ["{", "[]", "7", '{"vision": 3}', '{"vision": {"gangs": 1}}', '{"vision": {"gangs": {}}}', "null",
-             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1e999}}', '{"\\ud800": {"gangs": 1, "lostDeviceSeconds": 1}}',
+             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1e999}}',
+             '{"\\ud800": {"gangs": 1, "lostDeviceSeconds": 1}}',
              f'{{"vision": {{"gangs": 1{400 * "0"}, "lostDeviceSeconds": 1}}}}',
              f'{{"vision": {{"gangs": 1, "lostDeviceSeconds": 1{400 * "0"}}}}}',
              '{"vision": {"gangs": -1, "lostDeviceSeconds": 1}}'],
