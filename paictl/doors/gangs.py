@@ -116,8 +116,7 @@ def give_back(core: DoorCore, name: str) -> None:
             core.record_outcomes(core.book.gone(uid, core.wall()))
             entry = core.table.by_uid.get(uid)
             if entry is not None:
-                if entry.was_asked:  # the placer knows itself which nodes a pod could use: it only came too late
-                    reclaim.decline(core, entry, nodes)
+                reclaim.decline(core, entry, nodes)
                 entry.cached, entry.examined = None, (-1, -1)
                 core.record(pod_events.released(entry.ref, ", ".join(sorted(nodes)), core.options.deadline))
         core.work.set()

@@ -310,6 +310,7 @@ def _decide(core: PlacerCore, entry: PodEntry, fitting: _Fitting) -> CachedDecis
     """The book's decision among the nodes that kube-scheduler's own filters would leave for the pod."""
     assert entry.reading is not None  # noqa: S101 - see _gangs
     request = entry.reading.request
+    reclaim.reconsider(core, entry, core.health.nodes)  # nobody offers nodes here: it only came too late
     names = fitting.nodes(entry)
     if len(names) < len(core.health.nodes):
         request = replace(request, ignore_suggested=False)
