@@ -67,7 +67,7 @@ def _taken(session: Session, line: str, lang: str) -> str:
     step = next((step for step in lab.steps if covered(line, step.commands)), here)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    back = [step, here] if here is not None else [step]  # a step that is still ahead is no way back
+    back = [step, here] if here is not None else [step]  # nobody goes back to a step that is still ahead
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 

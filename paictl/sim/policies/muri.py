@@ -70,7 +70,7 @@ class Muri(Ranked):
 
     Candidates are as many jobs as fit at four per device: those with the shortest remaining service, or the least
     attained service if durations are unknown. Candidates are matched in pairs, then groups in pairs, until they fit.
-    Where every job has devices of its own, and there are some for those that come, nobody is moved or grouped.
+    Where every job has devices of its own, and new jobs find some, no job is moved or grouped.
     Example: `muri:duration=false`.
     """
 

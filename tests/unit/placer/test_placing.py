@@ -277,39 +277,6 @@ def test_victims_are_evicted_before_the_pin(placer: Placer) -> None:
     assert placer.node("high-1")
 
 
-def test_a_gang_that_another_gate_kept_past_the_deadline_preempts_once_it_is_open(placer: Placer) -> None:
-    """Kueue's, for instance: the place was given back and lent meanwhile, but nothing is wrong with its nodes."""
-    for number in range(4):
-        placer.create(gang(f"lent{number}", 1, 4, "B", priority=-1))
-    placer.round()
-    placer.create(gang("owner", 2, 4, vc="A"))
-    placer.round()
-    gated(placer, "kueue.x-k8s.io/admission")
-    for preemption in placer.core.book.preemptions():
-        for _, uids in preemption.victims:
-            for uid in uids:
-                placer.delete(uid.removeprefix("uid-"))
-    for _ in range(3):
-        placer.round()
-        placer.reconciler.reconcile()
-        placer.now += placer.core.options.deadline + 1
-    assert not placer.core.book.preemptions()
-    placer.create([*gang("again0", 1, 4, "B", priority=-1), *gang("again1", 1, 4, "B", priority=-1)])
-    placer.round()
-    gated(placer)
-    placer.round()
-    (preemption,) = placer.core.book.preemptions()
-    assert len(preemption.victims) == 2
-
-
-def gated(placer: Placer, *others: str) -> None:
-    """The pods of the owner have our gate and others."""
-    for number in range(2):
-        spec = placer.server.pods[f"default/owner-{number}"]["spec"]
-        spec["schedulingGates"] = [{"name": name} for name in (GATE, *others)]
-    placer.tell()
-
-
 @pytest.mark.parametrize("written", range(9))
 def test_a_process_killed_between_two_pins_leaves_no_gang_in_part(placer: Placer, written: int) -> None:
     """The next one counts pinned pods that kube-scheduler has not bound, and finishes the gang beside a rival."""

@@ -17,8 +17,8 @@ from paictl.i18n import text
 def certificate_file(document: Document) -> Findings:
     """The file of a certificate or of its key is missing.
 
-    Why: the file is copied when pylon starts, and HTTPS fails then. The rule looks on this machine: validate where you
-    deploy from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
+    Why: the file is copied when pylon starts, and HTTPS fails then. The rule looks for it on this machine: validate
+    where you deploy from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
 
     Passes::
 
