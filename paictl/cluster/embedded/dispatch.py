@@ -7,7 +7,6 @@ That makes a round cost as much as there are *different* requests, not as there 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,15 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.cluster.embedded.actions import Action, Bound, Evicted, Survivors, demotions
 from paictl.cluster.embedded.waiting import (
-    ANYTHING,
-    Bucket,
-    EverythingChanged,
     OfVc,
-    Release,
     Signature,
+    WaitingGangs,
     WithoutGuarantee,
     shown_as_bad,
-    signature,
 )
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import Preempt
@@ -64,20 +59,11 @@ class Dispatcher:
         """Makes the book when it is asked for the first time."""
         self._nodes: Collection[str] | None = None
         """Names of the nodes that the book to be made will have, where they are known."""
-        self._pods: dict[str, PodRequest] = {}
-        """Waiting pods by uid."""
-        self._groups: dict[str, dict[str, None]] = {}
-        """Uids of the waiting pods of a group, in order."""
-        self._buckets: dict[Signature, Bucket] = {}
-        self._numbers: dict[str, int] = {}
-        self._limits: dict[str, Millis | None] = {}
-        """How long the jobs of waiting groups run at most."""
+        self.waiting = WaitingGangs()
         self._joining: dict[str, None] = {}
         """Groups with waiting pods of which others run already: these have their places."""
-        self.owner: Callable[[PodRequest], str] | None = None
-        """The user of a pod, where `obstacle` depends on it."""
         self.obstacle: Callable[[PodRequest], str] = lambda _: ""
-        """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only with `owner`."""
+        """Why a gang that holds nothing may not start now, whatever is free; empty if it may. Only after `hold_by`."""
         self.noted: Callable[[Sequence[object]], None] = lambda _: None
         """Told of what the book did."""
         self.end_of: Callable[[str], Millis | None] = lambda _: None
@@ -85,13 +71,11 @@ class Dispatcher:
         self.backfill: StartPromises | None = None
         """Who has a promised start, and so must not be delayed by others; None: nobody has."""
         self.turns: Callable[[], Turns | None] | None = None
-        """Who of the opportunistic gangs goes first; None: whoever was submitted first. Only with `owner`."""
+        """Who of the opportunistic gangs goes first; None: whoever was submitted first. Only after `hold_by`."""
         self.sparing: Sparing | None = None
         """What groups lose if they are preempted, where that decides who goes; set by `spare`."""
         self.reserved: ReservedCells | None = None
         """What is kept for gangs that name a reservation; None: nothing is."""
-        self._reservations: dict[str, str] = {}
-        """The reservations that waiting groups are for, where they name one."""
         self.windows = NO_WINDOWS
         """The maintenance windows as `next` was told last."""
         self._settled: tuple[int, dict[str, LineStarts]] | None = None
@@ -148,28 +132,8 @@ class Dispatcher:
 
         `reservation` is the one that its job is for.
         """
-        self._pods[request.uid] = request
-        pods = self._groups.setdefault(request.group, {})
-        if not pods:
-            self._numbers[request.group], self._limits[request.group] = number, limit
-            if reservation:
-                self._reservations[request.group] = reservation
-            bucket = self._buckets.setdefault(self._kind(request), Bucket())
-            insort(bucket.order, (-request.priority, number, request.group))
-        pods[request.uid] = None
+        self.waiting.add(request, number, limit, reservation)
         self._join(request.group)
-
-    def _kind(self, request: PodRequest) -> Signature:
-        """What two waiting requests have in common if they get the same answer, and are held back by the same.
-
-        That is what they ask for, how long they run, and, where users count, whose they are.
-        """
-        known: Signature = (*signature(request), self._limits[request.group])
-        if request.group in self._reservations:
-            known = (*known, f"reservation {self._reservations[request.group]}")
-        if request.repair:  # a member of a gang that runs may get another answer than one of a new gang
-            known = (*known, request.group)
-        return known if self.owner is None else (*known, request.vc, self.owner(request))
 
     def _join(self, group: str) -> None:
         if self.engine is not None and group in self.engine.state.groups.by_name:
@@ -177,47 +141,21 @@ class Dispatcher:
 
     def remove(self, uid: str, now: float) -> list[Outcome]:
         """A pod is gone, whether it waited or ran; what it held is free."""
-        request = self._pods.pop(uid, None)
-        if request is not None:
-            self._leave(request)
+        self._leave(uid)
         return [] if self.book is None else self._heard(self.book.gone(uid, now))
 
-    def _leave(self, request: PodRequest) -> None:
-        pods = self._groups[request.group]
-        del pods[request.uid]
-        if not pods:
-            del self._groups[request.group]
+    def _leave(self, uid: str) -> None:
+        """A pod waits no longer, if it did."""
+        request = self.waiting.remove(uid)
+        if request is not None and request.group not in self.waiting:
             self._joining.pop(request.group, None)
-            key = self._kind(request)
-            bucket = self._buckets[key]
-            del self._limits[request.group]
-            self._reservations.pop(request.group, None)
-            bucket.order.remove((-request.priority, self._numbers.pop(request.group), request.group))
-            if not bucket.order:
-                del self._buckets[key]
-
-    def dump(self) -> dict[str, list[str]]:
-        """Uids of the waiting pods in the order in which they came, and the first group of each refused kind."""
-        refused = [bucket.order[0][2] for bucket in self._buckets.values() if bucket.refused]
-        return {"pods": list(self._pods), "refused": sorted(refused)}
-
-    def refuse(self, groups: Iterable[str]) -> None:
-        """Mark the kinds of request of some waiting groups as refused, as `dump` found them."""
-        for group in groups:
-            uid = next(iter(self._groups[group]))
-            self._buckets[self._kind(self._pods[uid])].refused = True
 
     def hold_by(self, owner: Callable[[PodRequest], str] | None) -> None:
         """From now on `obstacle` is asked, whose answer depends on the user too; never with None.
 
         Every group that waits gets another chance.
         """
-        self.owner = owner
-        self._buckets.clear()
-        for group, uids in self._groups.items():
-            request = self._pods[next(iter(uids))]
-            bucket = self._buckets.setdefault(self._kind(request), Bucket())
-            insort(bucket.order, (-request.priority, self._numbers[group], group))
+        self.waiting.count_by(owner)
 
     def spare(self, sparing: Sparing | None) -> None:
         """From now on victims are chosen by what they lose; by HiveD's order with None."""
@@ -225,25 +163,15 @@ class Dispatcher:
         if self._book is not None:
             self._book.engine.sparing = sparing
 
-    def strongest(self) -> dict[str, int]:
-        """The highest priority of the guaranteed pods that wait, by virtual cluster."""
-        highest: dict[str, int] = {}
-        for bucket in self._buckets.values():
-            request = self._head(bucket)
-            if request.guaranteed:
-                highest[request.vc] = max(request.priority, highest.get(request.vc, 0))
-        return highest
-
     def held(self) -> Iterator[PodRequest]:
         """A pod of each kind of request that would be tried now if nothing held it back."""
-        if self.owner is not None:
-            for bucket in self._buckets.values():
-                request = self._head(bucket)
-                if not bucket.refused and self.obstacle(request):
-                    yield request
+        for bucket in self.waiting.buckets.values():
+            request = self.waiting.head(bucket)
+            if not bucket.refused and self._is_held_back(request):
+                yield request
 
-    def _head(self, bucket: Bucket) -> PodRequest:
-        return self._pods[next(iter(self._groups[bucket.order[0][2]]))]
+    def _is_held_back(self, request: PodRequest) -> bool:
+        return self.waiting.owner is not None and bool(self.obstacle(request))
 
     # --- the book
 
@@ -266,7 +194,7 @@ class Dispatcher:
         if book is not None:
             book.engine.sparing = self.sparing
         self._rejoin()
-        self._reconsider()
+        self.waiting.reconsider()
 
     def resume_later(self, make: Callable[[], Book], nodes: Iterable[str] | None) -> None:
         """Go on with the book that `make` gives when one is asked for: whoever only looks at a cluster never asks.
@@ -278,7 +206,7 @@ class Dispatcher:
 
     def _rejoin(self) -> None:
         self._joining.clear()
-        for group in self._groups:
+        for group in self.waiting.groups:
             self._join(group)
 
     def report(self, node: str, healthy: bool, now: float) -> list[Outcome]:
@@ -287,7 +215,7 @@ class Dispatcher:
             return []
         outcomes = self.book.report(node, healthy, now)
         self._note(outcomes)
-        self._reconsider()
+        self.waiting.reconsider()
         return outcomes
 
     def report_device(self, node: str, device: int, healthy: bool, now: float) -> list[Outcome]:
@@ -296,7 +224,7 @@ class Dispatcher:
             return []
         outcomes = self.book.report_device(node, device, healthy, now)
         self._note(outcomes)
-        self._reconsider()
+        self.waiting.reconsider()
         return outcomes
 
     def come_to_rest(self) -> None:
@@ -309,12 +237,12 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked before
         self._note(outcomes)
         if self._is_entangled():
-            self._reconsider()
+            self.waiting.reconsider()
         else:
             for outcome in outcomes:
                 match outcome:
                     case GroupChange(_, Group() as before, _):
-                        self._reconsider(WithoutGuarantee() if before.virtual is None else OfVc(before.vc))
+                        self.waiting.reconsider(WithoutGuarantee() if before.virtual is None else OfVc(before.vc))
         return outcomes
 
     def _is_entangled(self) -> bool:
@@ -322,10 +250,6 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked by all callers
         health = self.engine.state.health
         return bool(health.bad_nodes or health.bad_leaves or self.windows) or self.reserved is not None
-
-    def reconsider(self) -> None:
-        """Give every refused request another chance, for what it may use has changed."""
-        self._reconsider()
 
     def next(self, now: float, windows: Windows = NO_WINDOWS) -> list[Action]:
         """Decide about the next group that can be served and carry it out; nothing to do gives an empty list.
@@ -340,7 +264,7 @@ class Dispatcher:
         self._settled = None
         for group in self._candidates():
             if self._waits_for_reservation(group, now) or self._would_delay(group, now):
-                self._buckets[self._kind(self._first_pod(group))].refused = True
+                self.waiting.refuse(group)
                 continue
             actions = self._try(group, now)
             if actions:
@@ -353,8 +277,7 @@ class Dispatcher:
         assert self.engine is not None  # noqa: S101 - asked before
         for group in list(self._joining):
             if group in self.engine.state.groups.by_name:
-                request = self._pods[next(iter(self._groups[group]))]
-                if not (request.repair and self._buckets[self._kind(request)].refused):
+                if not (self.waiting.first_pod(group).repair and self.waiting.bucket(group).refused):
                     yield group
             else:
                 del self._joining[group]
@@ -363,12 +286,12 @@ class Dispatcher:
     def _heads(self) -> Iterator[tuple[int, int, str]]:
         """The first group of each kind of request that may be tried; of one that is held back, those that preempt."""
         assert self.engine is not None  # noqa: S101 - asked before
-        preempting = set(self.engine.state.groups.waiting.values()) if self.owner is not None else ()
+        preempting = set(self.engine.state.groups.waiting.values()) if self.waiting.owner is not None else ()
         firsts = self._firsts()
-        for key, bucket in self._buckets.items():
+        for key, bucket in self.waiting.buckets.items():
             if bucket.refused:
                 continue
-            if self.owner is None or not self.obstacle(self._head(bucket)):
+            if not self._is_held_back(self.waiting.head(bucket)):
                 yield firsts.get(key, bucket.order[0])
             elif preempting:  # victims go for it already, and its place is reserved
                 yield from (row for row in bucket.order if row[2] in preempting)
@@ -384,7 +307,7 @@ class Dispatcher:
 
         def place(row: tuple[int, int, str]) -> tuple[int, Rank, int, str]:
             priority, number, group = row
-            request, owner, rank = self._first_pod(group), self.owner, (0, 0.0, 0)
+            request, owner, rank = self.waiting.first_pod(group), self.waiting.owner, (0, 0.0, 0)
             if not request.guaranteed and owner is not None:
                 rank = turns.rank(request.vc, owner(request), devices_of(request.members))
             return priority, rank, number, group
@@ -394,10 +317,10 @@ class Dispatcher:
     def waiting_opportunistic(self) -> Iterator[PodRequest]:
         """A pod of each opportunistic group that waits for a place and that nothing else holds back."""
         placed = {} if self.engine is None else self.engine.state.groups.by_name
-        for bucket in self._buckets.values():
-            request = self._head(bucket)
-            if not request.guaranteed and (self.owner is None or not self.obstacle(request)):
-                yield from (self._first_pod(group) for *_, group in bucket.order if group not in placed)
+        for bucket in self.waiting.buckets.values():
+            request = self.waiting.head(bucket)
+            if not request.guaranteed and not self._is_held_back(request):
+                yield from (self.waiting.first_pod(group) for *_, group in bucket.order if group not in placed)
 
     def _firsts(self) -> dict[Signature, LineRow]:
         """By kind the group that goes before those of it that were submitted earlier, where there is one.
@@ -409,15 +332,10 @@ class Dispatcher:
         earliest: dict[Signature, tuple[int, LineRow]] = {}
         promised = () if self.backfill is None else self.backfill.by_start()
         for at, group in (*((-1, group) for group in self.engine.state.groups.waiting.values()), *promised):
-            if group in self._groups:  # what stands in for a member of a gang does not wait itself
-                key, row = self._row(group)
+            if group in self.waiting:  # what stands in for a member of a gang does not wait itself
+                key, row = self.waiting.row(group)
                 earliest[key] = min((at, row), earliest.get(key, (at, row)))
         return {key: row for key, (_, row) in earliest.items()}
-
-    def _row(self, group: str) -> tuple[Signature, LineRow]:
-        """The kind of a waiting group, and its place in the queue."""
-        request = self._first_pod(group)
-        return self._kind(request), (-request.priority, self._numbers[group], group)
 
     # --- backfill
 
@@ -439,21 +357,21 @@ class Dispatcher:
         firsts = self._firsts()
         ahead: dict[Signature, list[LineRow]] = {}
         for _, group in self.backfill.by_start():
-            if group in self._groups:
-                kind, row = self._row(group)
+            if group in self.waiting:
+                kind, row = self.waiting.row(group)
                 ahead.setdefault(kind, []).append(row)
-        for key, bucket in self._buckets.items():
-            request = self._head(bucket)
-            if not self.backfill.rules.covers(request) or (self.owner is not None and self.obstacle(request)):
+        for key, bucket in self.waiting.buckets.items():
+            request = self.waiting.head(bucket)
+            if not self.backfill.rules.covers(request) or self._is_held_back(request):
                 continue
             rows = [firsts.get(key, bucket.order[0]), *islice(bucket.order, most(request.vc)), *ahead.get(key, ())]
             for _, number, group in dict.fromkeys(rows):
-                if group not in placed and group not in self._reservations:  # its start is the reservation's
-                    rank = self.backfill.rank(self._first_pod(group))
+                if group not in placed and group not in self.waiting.reservations:  # its start is the reservation's
+                    rank = self.backfill.rank(self.waiting.first_pod(group))
                     ranked.setdefault(request.vc, []).append((rank, number, group))
         return {
             vc: [
-                LineGang(self._first_pod(group), self._limits[group])
+                LineGang(self.waiting.first_pod(group), self.waiting.limits[group])
                 for *_, group in sorted(rows)[: rules.looked_at(vc)]
             ]
             for vc, rows in ranked.items()
@@ -461,10 +379,7 @@ class Dispatcher:
 
     def vc_of(self, group: str) -> str:
         """The virtual cluster of a group of which pods wait; empty if none do."""
-        return self._first_pod(group).vc if group in self._groups else ""
-
-    def _first_pod(self, group: str) -> PodRequest:
-        return self._pods[next(iter(self._groups[group]))]
+        return self.waiting.first_pod(group).vc if group in self.waiting else ""
 
     def _renew_promises(self, now: float) -> None:
         """Settle who has a promised start; where another has it than before, all of that line get another chance."""
@@ -472,20 +387,21 @@ class Dispatcher:
             assert self.engine is not None  # noqa: S101 - asked before
             at = Millis(round(1000 * now))
             for vc in sorted(self.backfill.renew(self.engine, at, self.windows, self._lines)[1]):
-                self._reconsider(OfVc(vc))
+                self.waiting.reconsider(OfVc(vc))
 
     def _would_delay(self, group: str, now: float) -> bool:
         """Whether a group would take cells at this instant that are needed for a promised start."""
         if self.backfill is None or self.engine is None or group in self.engine.state.groups.by_name:
             return False
-        request, at = self._first_pod(group), Millis(round(1000 * now))
-        if not self.backfill.rules.covers(request) or group in self._reservations:
+        request, at = self.waiting.first_pod(group), Millis(round(1000 * now))
+        if not self.backfill.rules.covers(request) or group in self.waiting.reservations:
             return False
         if self._settled is None or self._settled[0] != self.engine.version:
             self._settled = self.engine.version, self.starts(at, self.windows)
         starts = self._settled[1].get(request.vc)
         foresight = self.backfill.foresight(self.engine, at, self.windows)
-        return starts is not None and foresight.delayed_by(LineGang(request, self._limits[group]), starts) is not None
+        gang = LineGang(request, self.waiting.limits[group])
+        return starts is not None and foresight.delayed_by(gang, starts) is not None
 
     # --- reservations
 
@@ -494,7 +410,7 @@ class Dispatcher:
         self.reserved = reserved
         if self.backfill is not None:
             self.backfill.reserved = reserved
-        self._reconsider()
+        self.waiting.reconsider()
 
     def foresight(self, now: Millis, windows: Windows) -> Foresight | None:
         """What the future holds from an instant on; None while the scheduler is stopped."""
@@ -513,20 +429,19 @@ class Dispatcher:
 
     def _waits_for_reservation(self, group: str, now: float) -> bool:
         """Whether a group would take cells that are reserved for others, or its own reservation does not last."""
-        name = self._reservations.get(group, "")
+        name = self.waiting.reservations.get(group, "")
         if self.engine is None or (self.reserved is None and not name) or group in self.engine.state.groups.by_name:
             return False
-        request, foresight = self._first_pod(group), self.foresight(Millis(round(1000 * now)), self.windows)
+        request, foresight = self.waiting.first_pod(group), self.foresight(Millis(round(1000 * now)), self.windows)
         assert foresight is not None  # noqa: S101 - asked above
-        return self.obstruction(request, self._limits[group], name, foresight) is not None
+        return self.obstruction(request, self.waiting.limits[group], name, foresight) is not None
 
     def _try(self, group: str, now: float) -> list[Action]:
         actions: list[Action] = []
-        for uid in list(self._groups[group]):
-            request = self._pods[uid]
+        for request in self.waiting.pods_of(group):
             done = self._place(request, now)
             if not done:
-                self._buckets[self._kind(request)].refused = True
+                self.waiting.refuse(group)
                 break
             actions.extend(done)
             if isinstance(done[-1], Evicted):
@@ -538,7 +453,7 @@ class Dispatcher:
         from paictl.scheduler.book import Allocation
 
         assert self.book is not None  # noqa: S101 - asked before
-        asked, offered = self._offered(request, self._limits[request.group], Millis(round(1000 * now)), self.windows)
+        asked, offered = self._offered(request, Millis(round(1000 * now)))
         state = self.book.engine.state
         is_new = request.group not in state.groups.by_name
         shown = shown_as_bad(state)
@@ -552,12 +467,12 @@ class Dispatcher:
             case Allocation(info=info):
                 closed = self.windows or self.reserved is not None or shown != shown_as_bad(state)
                 if actions or (is_new and closed):  # then a start may let others start, too: `_is_entangled`
-                    self._reconsider()
-                self._leave(self._pods.pop(request.uid))
+                    self.waiting.reconsider()
+                self._leave(request.uid)
                 actions.append(Bound(request.uid, info))
             case _:
                 if answer.outcomes:
-                    self._reconsider()
+                    self.waiting.reconsider()
                 if isinstance(answer.decision, Preempt):
                     uids = tuple(uid for _, pods in answer.decision.victims for uid in pods)
                     actions.append(Evicted(uids, request.group))
@@ -567,31 +482,15 @@ class Dispatcher:
         self._reclassed.update(reclassed(outcomes))
         self.noted(outcomes)
 
-    def _offered(
-        self, request: PodRequest, limit: Millis | None, now: Millis, windows: Windows
-    ) -> tuple[PodRequest, frozenset[str] | None]:
+    def _offered(self, request: PodRequest, now: Millis) -> tuple[PodRequest, frozenset[str] | None]:
         """A request as it is asked, and the nodes that it may use; all (None) without windows and reserved nodes."""
         if self.engine is None:
             return request, None
-        name, every = self._reservations.get(request.group, ""), frozenset(self.engine.state.physical.nodes)
+        windows, limit = self.windows, self.waiting.limits[request.group]
+        name, every = self.waiting.reservations.get(request.group, ""), frozenset(self.engine.state.physical.nodes)
         if self.reserved is not None:
             windows = self.reserved.windows(windows, now, name)
         nodes = every - windows.closed(now, limit) if windows else every
         if self.reserved is not None:
             nodes = self.reserved.within(nodes, name)
         return (replace(request, ignore_suggested=False), nodes) if windows or nodes != every else (request, None)
-
-    def _reconsider(self, release: Release = ANYTHING) -> None:
-        """Give those refused requests another chance to which a release can matter.
-
-        With healthy hardware a guaranteed request waits for the quota of its own VC and for nothing else (HiveD paper,
-        VC safety), so a release elsewhere cannot help it; opportunistic ones may use whatever is free.
-        """
-        for (vc, *_), bucket in self._buckets.items():
-            match release:
-                case EverythingChanged():
-                    bucket.refused = False
-                case OfVc(name) if vc in (None, name):
-                    bucket.refused = False
-                case WithoutGuarantee() if vc is None:
-                    bucket.refused = False

@@ -80,7 +80,7 @@ class WithReservations:
         known = self.reservations.find(name)
         self.reserve(self.reservations.without(name))
         self._say(EventKind.RESERVATION_ENDED, f"reservation/{name}", "removed", vc=known.vc)
-        self.dispatcher.reconsider()
+        self.dispatcher.waiting.reconsider()
         self._settle()
 
     def reserve(self, reservations: Reservations) -> None:
@@ -137,7 +137,7 @@ class WithReservations:
                 self.reserve(self.reservations.without(known.name))
             else:
                 self._schedule_next(known, timer)
-        self.dispatcher.reconsider()
+        self.dispatcher.waiting.reconsider()
 
     def _schedule_next(self, known: Reservation, timer: Timer) -> None:
         begin = Millis(timer.detail + (known.repeat.period or 0))

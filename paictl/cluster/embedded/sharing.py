@@ -111,7 +111,7 @@ class WorldSharing:
         self.sparing = SparingRules(rules.preemption, self._times, lambda: self._world.now, rules.departments)
         dispatcher.spare(self.sparing if rules.chooses_victims else None)
         by_owner = bool(rules) or rules.orders
-        if by_owner or dispatcher.owner is not None:
+        if by_owner or dispatcher.waiting.owner is not None:
             dispatcher.hold_by(self.owner if by_owner else None)
 
     def owner(self, request: PodRequest) -> str:
@@ -245,7 +245,7 @@ class WorldSharing:
         engine = self._world.dispatcher.engine
         if engine is None:
             return
-        waiting = self._world.dispatcher.strongest()
+        waiting = self._world.dispatcher.waiting.strongest()
         groups = engine.state.groups.by_name
         weaker = {
             name: group for name, group in groups.items() if group.priority < waiting.get(group.vc, OPPORTUNISTIC)

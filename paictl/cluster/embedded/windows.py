@@ -41,7 +41,7 @@ class WithWindows:
         """Add a window; raises `WindowError` for what is wrong with it."""
         workers = [node.machine.name for node in self.machines if node.machine.role is NodeRole.WORKER]
         self.windows = self.windows.added(window, self.loop.now, workers)
-        self.dispatcher.reconsider()  # a gang is put elsewhere now, and where it is may make room for another
+        self.dispatcher.waiting.reconsider()  # a gang is put elsewhere now, and where it is may make room for another
         for node in () if window.hold else window.nodes:
             self._say(
                 EventKind.MAINTENANCE_PLANNED,
@@ -106,7 +106,7 @@ class WithWindows:
     def _ended(self, window: Window, message: str, *, removed: bool) -> None:
         for node in () if window.hold else window.nodes:
             self._say(EventKind.MAINTENANCE_ENDED, f"node/{node}", message, window=window.name, removed=removed)
-        self.dispatcher.reconsider()
+        self.dispatcher.waiting.reconsider()
 
     def drain(self) -> None:
         """Pods on nodes that are in maintenance are lost, and their gangs start again; the scheduler sees to it."""

@@ -135,7 +135,7 @@ class World(WithWindows, WithReservations, WithHardware):
         elif timer.kind in windows.KINDS:
             self.window_due(timer)
         elif timer.kind == "shield":
-            self.dispatcher.reconsider()
+            self.dispatcher.waiting.reconsider()
         elif timer.kind in reservations.KINDS:
             self.reservation_due(timer)
         elif timer.kind == "limit":

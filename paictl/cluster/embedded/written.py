@@ -40,7 +40,7 @@ def dump(world: World) -> dict[str, Any]:
         "jobs": [dump_job(job) for job in world.jobs.values()],
         "backlog": [_dump_notice(notice) for notice in world.backlog],
         "numbers": world.numbers,
-        "waiting": world.dispatcher.dump(),
+        "waiting": world.dispatcher.waiting.dump(),
         "usage": world.usage.dump(),
         "month": world.sharing.dump(),
         **({"windows": [asdict(window) for window in world.windows]} if world.windows else {}),
@@ -73,7 +73,8 @@ def load(data: Mapping[str, Any]) -> World:
     if data["engine"] is not None:
         make = partial(_book, world.configs.get(loaded), data["engine"], world.survivors())
         world.dispatcher.resume_later(make, data.get("nodes"))  # clusters of earlier versions do not say them
-        world.dispatcher.refuse(data["waiting"]["refused"])
+        for group in data["waiting"]["refused"]:
+            world.dispatcher.waiting.refuse(group)
     if "usage" in data:
         world.usage = UsageLedger.load(data["usage"])
     else:

@@ -50,13 +50,13 @@ def waiting_needlessly(world: World) -> list[str]:
         return []
     found = [f"{name} is preempting" for name, group in engine.state.groups.by_name.items()
              if group.state is GroupState.PREEMPTING]  # fmt: skip
-    for name, uids in dispatcher._groups.items():
-        request = dispatcher._pods[next(iter(uids))]
+    for name in dispatcher.waiting.groups:
+        request = dispatcher.waiting.first_pod(name)
         if dispatcher.obstacle(request) or dispatcher._waits_for_reservation(name, now / 1000):
             continue
         if dispatcher._would_delay(name, now / 1000):
             continue
-        asked, offered = dispatcher._offered(request, dispatcher._limits[name], now, world.windows)
+        asked, offered = dispatcher._offered(request, now)
         with suppress(RequestError):
             decision = engine.plan(asked, offered)
             if not isinstance(decision, Wait):
@@ -100,7 +100,7 @@ class StuckWorld:
         engine = self.world.dispatcher.engine
         if engine is not None:
             validate(engine.state)
-        self.stats["waiting"] += len(self.world.dispatcher._groups)
+        self.stats["waiting"] += len(self.world.dispatcher.waiting.groups)
         found = waiting_needlessly(self.world)
         assert not found, "; ".join(found)
         self.world.events.clear()

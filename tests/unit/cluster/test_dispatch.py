@@ -25,7 +25,7 @@ def test_a_pod_whose_group_runs_joins_it_though_its_like_was_refused_before_the_
     later = Dispatcher()
     later.add(second, 1)
     later.resume_later(make, ["n0"])
-    later.refuse(["default/gang"])
+    later.waiting.refuse("default/gang")
     assert (list(later.nodes or ()), asked) == (["n0"], [])
     (bound,) = later.next(0.0)
     assert isinstance(bound, Bound)

@@ -105,7 +105,7 @@ class Line:
                 self.queue.report_device(node, 0, off, seconds)
             case 2:
                 self.windows = Windows() if off else Windows((Window("w", (node,), Millis(self.now), until),))
-                self.queue.reconsider()
+                self.queue.waiting.reconsider()
             case _:
                 kept = Reservations((Reservation("r", Millis(self.now), until, nodes=(node,)),))
                 self.queue.reserve(None if off else ReservedCells(kept, lambda _: ""))
@@ -144,8 +144,8 @@ class Line:
         assert promises is not None
         assert queue.engine is not None
         firsts, waiting = queue._firsts(), {*queue.engine.state.groups.waiting.values()}
-        for key, bucket in queue._buckets.items():
-            vc = queue._head(bucket).vc
+        for key, bucket in queue.waiting.buckets.items():
+            vc = queue.waiting.head(bucket).vc
             planned, head = promises.planned.get(vc, {}), promises.heads.get(vc)
             preempting = [row for row in bucket.order if row[2] in waiting]
             promised = sorted((planned[row[2]], row) for row in bucket.order if row[2] in planned)
