@@ -28,7 +28,8 @@ from paictl.cli.console import Output, said, write, write_data, write_table
 from paictl.cli.jobshow import job_data
 from paictl.cli.options import WatchTimeout
 from paictl.cli.settings import settings
-from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
+from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.operate import jobs as operate

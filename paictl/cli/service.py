@@ -25,8 +25,9 @@ from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.nodedrivers import say_drivers
 from paictl.cli.progress import Display, say_left
 from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.eventtext import reasons
-from paictl.cluster.interface import Cluster, HandClock, ServiceView
+from paictl.cluster.interface import Cluster, ServiceView
 from paictl.config.models.services import DRIVER
 from paictl.errors import ExitCode
 from paictl.i18n import joined, listed, sayable, text

@@ -5,15 +5,8 @@ from __future__ import annotations
 import sys
 
 from paictl.cli import console, jobstreams
-from paictl.cluster.interface import (
-    FOREVER,
-    Cluster,
-    ClusterError,
-    HandClock,
-    JobRequest,
-    NotStartedError,
-    UnsupportedError,
-)
+from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, NotStartedError, UnsupportedError
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.cloning import free_name

@@ -12,7 +12,7 @@ from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, open_cl
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cli.settings import settings
-from paictl.cluster.interface import HandClock
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.storages import KINDS, PVC, SMB, Credentials, Storage, storage_named
 from paictl.errors import PaictlError
 from paictl.i18n import text

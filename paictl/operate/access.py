@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
-from paictl.cluster.interface import AccessStore, PersonalAccess, Services, UnsupportedError
+from paictl.cluster.capabilities import AccessStore, PersonalAccess
+from paictl.cluster.interface import Services, UnsupportedError
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.errors import PaictlError
 from paictl.i18n import Text, text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from paictl.cluster.interface import Cluster, ClusterError, HandClock
+from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import Cluster, ClusterError
 from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis, parse_duration
 

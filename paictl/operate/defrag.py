@@ -10,16 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
-from paictl.cluster.interface import (
-    ConflictError,
-    Defragmented,
-    HandClock,
-    Identity,
-    Jobs,
-    Maintained,
-    MaintenanceWindow,
-)
+from paictl.cluster.interface import ConflictError, Defragmented, Identity, Jobs, Maintained, MaintenanceWindow
 from paictl.cluster.maintenance import WindowRequest, refuse_other_holds
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together

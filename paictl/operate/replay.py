@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from paictl.cluster.interface import Event, EventKind, Recorded
+from paictl.cluster.capabilities import Recorded
+from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.targets import replayed
 from paictl.errors import PaictlError
 from paictl.i18n import text

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from paictl.cluster.interface import HandClock, NodeDriver, Protection, Services, ServiceView
+from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import NodeDriver, Protection, Services, ServiceView
 from paictl.cluster.kubernetes.names import SCHEDULER
 from paictl.config.models.services import DRIVER
 from paictl.errors import PaictlError

@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 import pytest
 import yaml
 
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, JobState, JobView, Port
+from paictl.cluster.interface import FOREVER, Cluster, JobRequest, JobState, JobView, Port
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files

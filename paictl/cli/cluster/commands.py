@@ -10,7 +10,8 @@ from paictl.cli.cluster import defrag, embedded, importing, known, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, show_events
 from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, clauses, said, spoken, write, write_data
-from paictl.cluster.interface import HandClock, Port
+from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339, span_text
 

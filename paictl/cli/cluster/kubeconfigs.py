@@ -15,7 +15,8 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
-from paictl.cluster.interface import AccessStore, Cluster
+from paictl.cluster.capabilities import AccessStore
+from paictl.cluster.interface import Cluster
 from paictl.cluster.targets import chosen_name, find_target
 from paictl.errors import PaictlError
 from paictl.files import write_together

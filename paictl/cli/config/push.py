@@ -25,7 +25,8 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cluster.interface import Cluster, OpenPaiStore, UnsupportedError
+from paictl.cluster.capabilities import OpenPaiStore
+from paictl.cluster.interface import Cluster, UnsupportedError
 from paictl.cluster.scheduling import JobImpact
 from paictl.config.pushing.compare import FileDifference, value_text
 from paictl.config.quotas.diff import VcChange

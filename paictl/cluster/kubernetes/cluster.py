@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from paictl.cluster.capabilities import OpenPaiLeft
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.devices.support import described
-from paictl.cluster.interface import DeviceTime, OpenPaiLeft
+from paictl.cluster.interface import DeviceTime
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.attempts import attempts_of
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import Event, HandClock, JobState, JobView, TaskPlace, TaskView
+from paictl.cluster.interface import Event, JobState, JobView, TaskPlace, TaskView
 from paictl.cluster.jobpages import KeepsJobData
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
