@@ -33,6 +33,7 @@ from paictl.sim.policies.table import parse
 from paictl.sim.simulate import check_failures
 from paictl.sim.specify import cluster_named
 from paictl.sim.traces.source import TraceError
+from paictl.units import SECONDS
 
 METRICS: Final = (
     "mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan", "utilization",
@@ -60,8 +61,8 @@ _T: Final = (
 def expanded(policy: str) -> list[str]:
     """Every policy that `las:knob=1..8` or `las:order=start|running,knob=0.5..2..0.5` stands for, each of them valid.
 
-    `A..B` goes up by 1, `A..B..STEP` by a step, `X|Y` lists values; several parameters give all combinations. Raises
-    `ParameterError` for what is no range and for a policy that cannot be.
+    `A..B` goes up by 1, `A..B..STEP` by a step, `X|Y` lists values; spans may have units, `30s..5m..30s`. Several
+    parameters give all combinations. Raises `ParameterError` for what is no range and for a policy that cannot be.
     """
     head, mark, rest = policy.partition(":")
     parts = [part.partition("=") for part in rest.split(",")] if mark else []
@@ -86,15 +87,17 @@ def _values(given: str, policy: str) -> list[str]:
         return [value.strip() for value in given.split("|")]
     if ".." not in given:
         return [given]
+    parts = given.split("..")
+    unit = next((part[-1] for part in parts if part[-1:] in SECONDS), "")
     try:
-        low, high, *steps = (Decimal(part) for part in given.split(".."))
+        low, high, *steps = (_number(part, unit) for part in parts)
         (step,) = steps or (Decimal(1),)
         if not (low.is_finite() and high.is_finite() and step.is_finite() and low <= high and step > 0):
             raise ValueError(given)
     except (InvalidOperation, ValueError):
         raise ParameterError(
             text("{given!r} is not a valid range", given=given), where=f"policy {policy!r}",
-            hint="write 1..8, or 0.5..2..0.5 with a step, or a|b|c",
+            hint="write 1..8, or 0.5..2..0.5 with a step, or 30s..5m..30s, or a|b|c",
         ) from None  # fmt: skip
     number = int((high - low) / step) + 1
     if number > MOST:
@@ -102,7 +105,14 @@ def _values(given: str, policy: str) -> list[str]:
             text("{given!r} has more than {most:,} values", given=given, most=MOST), where=f"policy {policy!r}",
             hint="take a larger step: 1..1000000..1000",
         )  # fmt: skip
-    return [f"{(low + step * place).normalize():f}" for place in range(number)]
+    return [f"{(low + step * place).normalize():f}{unit}" for place in range(number)]
+
+
+def _number(part: str, unit: str) -> Decimal:
+    """A bound or step of a range, counted in the unit of its first part that has one."""
+    own = part[-1:] if part[-1:] in SECONDS else unit
+    number = Decimal(part.removesuffix(own))
+    return number * Decimal(SECONDS[own]) / Decimal(SECONDS[unit]) if own else number
 
 
 def seeds_of(given: Sequence[str]) -> list[int]:

@@ -71,9 +71,9 @@ def sweep(
 ) -> None:
     """Simulate traces over ranges of parameters and several seeds; report means with 95 % confidence intervals.
 
-    KEY=A..B sweeps a parameter in steps of 1, KEY=A..B..STEP in steps of STEP, KEY=X|Y over values. Every policy,
-    cluster and trace is checked before the first run starts. Each setting is compared with the first one on the same
-    traces and seeds.
+    KEY=A..B sweeps a parameter in steps of 1, KEY=A..B..STEP in steps of STEP, KEY=X|Y over values; spans may have
+    units (30s..5m..30s). Every policy, cluster and trace is checked before the first run starts. Each setting is
+    compared with the first one on the same traces and seeds.
     """
     from paictl.sim import exports
     from paictl.sim import sweep as sweeping

@@ -56,6 +56,8 @@ BRANCHING = "easy:limits=user,factor=2..3"
             ],
         ),
         ("las:queues=3250/7200", ["las:queues=3250/7200"]),
+        ("gandiva:quantum=1..3m", ["gandiva:quantum=1m", "gandiva:quantum=2m", "gandiva:quantum=3m"]),
+        ("gandiva:quantum=30s..1m..15", ["gandiva:quantum=30s", "gandiva:quantum=45s", "gandiva:quantum=60s"]),
     ],
 )
 def test_ranges_stand_for_policies(written: str, policies: list[str]) -> None:
@@ -69,6 +71,7 @@ def test_ranges_stand_for_policies(written: str, policies: list[str]) -> None:
         ("las:knob=5..1", "'5..1' is not a valid range"),
         ("las:knob=1..2..0", "'1..2..0' is not a valid range"),
         ("las:knob=1..2..1..1", "is not a valid range"),
+        ("gandiva:quantum=1..m", "is not a valid range"),
         ("las:knob=1..inf", "is not a valid range"),
         ("las:knob=1..9999999", "more than 10,000 values"),
         ("las:knob=1..10000,promote=1..10000,interval=1..10000", "1,000,000,000,000 runs"),
