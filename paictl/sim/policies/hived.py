@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from itertools import islice
@@ -14,7 +14,7 @@ from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Policy, Setup
-from paictl.sim.policies.hived_lines import Kind, Tenant, first_in_line, take_out
+from paictl.sim.policies.hived_lines import Kind, SpareLines, Tenant, first_in_line, take_out
 from paictl.sim.policies.hived_parameters import HivedParameters
 from paictl.sim.policies.hived_quotas import shares
 from paictl.sim.policies.member_repairs import MemberRepairs
@@ -24,7 +24,7 @@ from paictl.sim.policies.simulated_reservations import SimulatedReservations
 from paictl.sim.policies.simulated_sharing import SimulatedSharing, sharing_of
 from paictl.sim.view import JobView
 from paictl.units import Millis
-from paictl.workload.lentorder import DecayedUse, Rank, Turns, Who
+from paictl.workload.lentorder import Rank, Who
 from paictl.workload.preemption import GroupTimes, PreemptionRules, SparingRules, VictimChoice, lost_time
 from paictl.workload.usage import UsageKind, UsageSpan
 
@@ -61,15 +61,7 @@ class Hived(Policy):
         super().__init__(parameters, setup)
         promised = self.cells.promised
         self.tenants = {vc: Tenant(promised.get(vc, 0)) for vc in sorted(set(promised) | set(setup.tenants))}
-        self._spare: dict[Kind, dict[Who, deque[JobView]]] = {}
-        """Opportunistic jobs that wait, by group, VC and, where use decides who goes first, user."""
-        self._by_use = parameters.opportunistic_order == "decayed-use"
-        self._used = DecayedUse(Millis(max(1000, parameters.half_life)))
-        """What opportunistic jobs that do not run any more have used."""
-        self._lent: Counter[Who] = Counter()
-        """Devices of opportunistic jobs that run."""
-        self._recent: tuple[Millis, Counter[Who]] | None = None
-        self._spare_changed = False
+        self._spare = SpareLines(self.tenants, parameters)
         self._runs: dict[int, JobView] = {}
         self._turns: dict[int, int] = {}
         """By job: its place in line, where a job that was preempted goes behind those that came before."""
@@ -229,8 +221,8 @@ class Hived(Policy):
 
     def _ran(self, job: JobView, number: int) -> None:
         """A job has used this many devices since it started, or since it had others."""
-        if self._by_use and not self.cells.guaranteed(job):
-            self._used.add(self._span(job, number))
+        if self._spare.by_use and not self.cells.guaranteed(job):
+            self._spare.used.add(self._span(job, number))
         if self._sharing.rules.budgets:
             self._sharing.ran(self._span(job, number))
 
@@ -254,8 +246,6 @@ class Hived(Policy):
 
     def _gone(self, job: JobView, number: int) -> None:
         self._runs.pop(job.number, None)
-        if self._by_use and not self.cells.guaranteed(job):
-            self._lent[self._owner(job)] -= number
         if job.number in self._began:
             self._ran(job, number)
             self._left_early(job)
@@ -266,8 +256,8 @@ class Hived(Policy):
         if self.cells.guaranteed(job):
             self.tenants[job.vc].changed = True
         else:
-            self.tenants[job.vc].spare -= number
-        self._spare_changed = True
+            self._spare.gone(job, number)
+        self._spare.changed = True
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
         """Cells of any tenant may be free elsewhere now."""
@@ -275,7 +265,7 @@ class Hived(Policy):
         super().hardware(failed, repaired)
         for tenant in self.tenants.values():
             tenant.changed = True
-        self._spare_changed = True
+        self._spare.changed = True
 
     def plan(self, moment: Trigger) -> None:
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
@@ -292,7 +282,7 @@ class Hived(Policy):
             for tenant in self.tenants.values():
                 tenant.changed = True
             others = bool(self._windows or self._reserved is not None or self._month_end is not None)
-            self._spare_changed = self._spare_changed or others
+            self._spare.changed = self._spare.changed or others
         self._serve_changed()
         if self._moves is not None and self._moves.due(self.now):
             self._make_room(self._moves)
@@ -302,8 +292,8 @@ class Hived(Policy):
             tenant = changed[0] if self.p.order == "share" else min(changed, key=first_in_line)
             tenant.changed = False
             self._serve(tenant)
-        while self._spare_changed:
-            self._spare_changed = False
+        while self._spare.changed:
+            self._spare.changed = False
             self._serve_spare()
 
     def _make_room(self, moves: SimulatedDefragmentation) -> None:
@@ -315,7 +305,7 @@ class Hived(Policy):
                     self._move(self._runs[int(move.key)], frozenset(plan.nodes), moves)
                 for tenant in self.tenants.values():
                     tenant.changed = True
-                self._spare_changed = True
+                self._spare.changed = True
                 self._serve_changed()
                 moves.made(job, started=job.number in self._runs)
 
@@ -325,8 +315,7 @@ class Hived(Policy):
         for tenant in self.tenants.values():
             heaps = self._tried(tenant)
             rows += [(False, *row) for group in heaps for row in islice(self._startable(heaps, group), 1)]
-        spare = [line[0] for group, lines in self._spare.items() if group[0] <= self.placement.free
-                 for line in lines.values()]  # fmt: skip
+        spare = (job for job in self._spare.firsts() if job.gpus <= self.placement.free)
         rows += [(True, 0, self._turns[job.number], job) for job in spare if not self._held_back(job)]
         jobs = [row[3] for row in sorted(rows, key=lambda row: row[:3])]
         reserved = self._reserved
@@ -377,7 +366,7 @@ class Hived(Policy):
     def _firsts(self) -> Iterator[JobView]:
         """The first waiting job of each kind."""
         yield from (heap[0][2] for tenant in self.tenants.values() for heap in tenant.heaps.values())
-        yield from (line[0] for lines in self._spare.values() for line in lines.values())
+        yield from self._spare.firsts()
 
     def _wait(self, job: JobView) -> None:
         user = job.user if self._sharing.by_user else ""
@@ -390,11 +379,7 @@ class Hived(Policy):
             heappush(tenant.heaps.setdefault(group, []), (-job.priority, turn, job))
             tenant.changed = True
         else:
-            self._spare.setdefault(group, {}).setdefault(self._owner(job), deque()).append(job)
-            self._spare_changed = True
-
-    def _owner(self, job: JobView) -> Who:
-        return job.vc, job.user if self._by_use else ""
+            self._spare.add(group, job)
 
     # --- guaranteed
 
@@ -511,25 +496,19 @@ class Hived(Policy):
     def _serve_spare(self) -> None:
         stuck: set[Kind] = set()
         held: set[tuple[Kind, Who]] = set()
-        while (found := self._next_spare(stuck, held)) is not None:
-            group, who = found
-            line = self._spare[group][who]
+        while (first := self._spare.next(self.placement.free, self._turns, self._rank(), stuck, held)) is not None:
+            group, who = first
+            line = self._spare.lines[group][who]
             if self._held_back(line[0]):
-                held.add(found)
+                held.add(first)
                 continue
             job = self._start_spare(line) if self.placement.free >= group[0] else None
             if job is None:
                 stuck.add(group)
                 continue
-            line.remove(job)
+            self._spare.started(group, job)
             self._runs[job.number] = job
             self._began[job.number] = self.now
-            self.tenants[job.vc].spare += job.gpus
-            self._lent[who] += job.gpus
-            if not line:
-                del self._spare[group][who]
-                if not self._spare[group]:
-                    del self._spare[group]
 
     def _start_spare(self, line: deque[JobView]) -> JobView | None:
         """Start the first job of a line, or one that ends before more of the windows; None if none starts."""
@@ -538,28 +517,9 @@ class Hived(Policy):
             return None  # all in line have one reservation and one limit
         return next((job for _, _, job in self._shorter(rows) if self.start(job)), None)
 
-    def _next_spare(self, stuck: set[Kind], held: set[tuple[Kind, Who]]) -> tuple[Kind, Who] | None:
-        """The first job of the tenant that uses least, by its quota, or has lately; or the first of all.
-
-        With departments, jobs go before all others for which there are unused devices in theirs.
-        """
-        free, rank = self.placement.free, self._rank()
-        ahead = [
-            (rank(*who, group[0]), self._turns[line[0].number], group, who)
-            for group, lines in self._spare.items()
-            if group not in stuck and group[0] <= free
-            for who, line in lines.items()
-            if (group, who) not in held
-        ]
-        return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
-
     def _held_back(self, job: JobView) -> bool:
         """Whether a budget or a limit keeps a job from devices that are free."""
-        return self._sharing.holds_back and self._sharing.holds(job, self._borrowed(), self.now)
-
-    def _borrowed(self) -> dict[str, int]:
-        """Devices of opportunistic jobs by tenant."""
-        return {vc: tenant.spare for vc, tenant in self.tenants.items() if tenant.spare}
+        return self._sharing.holds_back and self._sharing.holds(job, self._spare.borrowed(), self.now)
 
     def _running(self) -> Iterator[UsageSpan]:
         """What the jobs that run have used since they started."""
@@ -567,19 +527,9 @@ class Hived(Policy):
 
     def _rank(self) -> Callable[[str, str, int], Rank]:
         """Whose opportunistic jobs go first: less is earlier."""
-        unused = self._sharing.unused(self._borrowed()) if self._sharing.rules.departments else None
-        if not self._by_use:
-            by_share, tenants = self.p.order == "share", self.tenants
-            if unused is None:
-                return lambda vc, _user, _devices: (0, by_share * tenants[vc].spare / tenants[vc].weight, 0)
-            return lambda vc, _user, devices: (
-                unused.of(vc, devices).level, by_share * tenants[vc].spare / tenants[vc].weight, 0
-            )  # fmt: skip
-        if self._recent is None or self._recent[0] != self.now:
-            running = (self._span(job, job.gpus) for job in self._runs.values() if not self.cells.guaranteed(job))
-            self._recent = self.now, self._used.until(self.now, running)
-        weights = {vc: tenant.weight for vc, tenant in self.tenants.items()}
-        return Turns(self._recent[1], self._lent, weights, self._used.half_life, unused).rank
+        unused = self._sharing.unused(self._spare.borrowed()) if self._sharing.rules.departments else None
+        running = (self._span(job, job.gpus) for job in self._runs.values() if not self.cells.guaranteed(job))
+        return self._spare.rank(self.now, running, unused)
 
     def _span(self, job: JobView, devices: int) -> UsageSpan:
         """What a job has used since it started."""
