@@ -30,7 +30,7 @@ from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.starts import DoorStarts
-from paictl.doors.table import PodEntry, PodRef, PodTable
+from paictl.doors.table import GangKey, PodEntry, PodRef, PodTable
 from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
@@ -142,7 +142,7 @@ class DoorCore:
         self.record = record
         self.wall = wall
         self.clock = clock
-        self.table = PodTable(options.rules, options.longest_grace)
+        self.table = PodTable(options.rules, options.longest_grace, apart=options.require_grants)
         self.grants = Grants()
         self.namespaces: set[str] = set()
         """Namespaces that the admission policies guard, as far as namespaces are followed."""
@@ -150,7 +150,7 @@ class DoorCore:
         """Pods with a place that anybody may have written, by uid; they hold nothing."""
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
-        self.departed: set[str] = set()
+        self.departed: set[GangKey] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = RecordedBook(Engine(spec))
         self.texts = BindInfoTexts()
@@ -351,10 +351,9 @@ class DoorCore:
             return entry.problem
         if not self.options.require_grants:
             return None
-        request = entry.reading.request
-        return self.grants.refusal(entry.ref.key, entry.ref.namespace, request.vc) or self.grants.foreign_group(
-            entry.ref.key, entry.ref.namespace, request.group
-        )
+        request, about = entry.reading.request, (entry.ref.key, entry.ref.namespace)
+        holder = self.table.holder(self.book.engine.state.groups.by_name.get(request.group))
+        return self.grants.refusal(*about, request.vc) or self.grants.foreign_group(*about, request.group, holder)
 
     def held_back(self, request: PodRequest) -> str:
         """Why a budget, a limit or another's promised start keeps a pod's gang from a place; empty if none does."""
@@ -554,7 +553,7 @@ class DoorCore:
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))
             if entry is not None and entry.reading is not None:
-                self.departed.add(entry.reading.request.group)
+                self.departed.add(self.table.gang(entry.ref, entry.reading.request.group))
             if self.is_open and (entry is not None or uid in self.book.pods):
                 self.record_outcomes(self.book.gone(uid, self.wall()))
                 self.work.set()

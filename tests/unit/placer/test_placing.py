@@ -78,6 +78,7 @@ class Placer:
 
     server_type = PatchingServer
     sharing = Sharing()
+    require_grants = False
 
     def __init__(self, cells: ClusterSpec | None = None) -> None:
         self.server = self.server_type()
@@ -88,7 +89,9 @@ class Placer:
     def begin(self) -> None:
         """A new process."""
         self.recorded: list[PodEvent] = []
-        options = DoorOptions(rules=Rules(skus=self.cells.sku_types), sharing=self.sharing)
+        options = DoorOptions(
+            rules=Rules(skus=self.cells.sku_types), sharing=self.sharing, require_grants=self.require_grants
+        )
         self.core = PlacerCore(
             self.cells, options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
         )  # fmt: skip
