@@ -21,8 +21,9 @@ from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, P
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, NodeUsage
+from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.podgroups import PodGroup
-from paictl.cluster.pods.reading import asks, ending, is_launcher, noted_on, read_info
+from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.doors import pod_events
 from paictl.doors.grants import Grants
@@ -96,32 +97,6 @@ class Binding:
     annotations: Mapping[str, str]
     devices: tuple[int, ...] = ()
     """Indexes of the leaf cells, within the node."""
-
-
-def bound_node(pod: Mapping[str, Any]) -> str:
-    """The node that a pod is bound to; empty if it is not."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
-
-
-def pinned_node(pod: Mapping[str, Any]) -> str:
-    """The node that a pod was pinned to by a placer; empty if it was not.
-
-    The annotation alone is no proof: it counts once the gates are gone and all terms name one and the same node.
-    """
-    spec = pod.get("spec") or {}
-    if BIND_INFO not in noted_on(pod) or spec.get("schedulingGates"):
-        return ""
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    named: set[str] = set()
-    for term in (required or {}).get("nodeSelectorTerms") or ():
-        fields = [one for one in term.get("matchFields") or () if one.get("key") == "metadata.name"]
-        values = [one["values"] for one in fields if one.get("operator") == "In" and len(one.get("values") or ()) == 1]
-        if not values:
-            return ""
-        named.update(map(str, values[-1]))
-    return named.pop() if len(named) == 1 else ""
 
 
 class DoorCore:
@@ -343,6 +318,7 @@ class DoorCore:
         for entry in self.table:
             if entry.ref.namespace == namespace:
                 entry.cached = None
+                self._release_changed(entry)
         self.work.set()
 
     def refusal(self, entry: PodEntry) -> RequestError | None:
@@ -455,14 +431,20 @@ class DoorCore:
         return replace(entry.reading.request, ignore_suggested=request.ignore_suggested) == request
 
     def _release_changed(self, entry: PodEntry) -> None:
-        """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
-        known = self.book.pods.get(entry.ref.uid)
-        if known is None or not known.assumed or entry.binding:
+        """Give back, unless a binding is sent, a place that was decided for something else than the pod asks for now.
+
+        Nobody goes any more for a pod that waits for that and may not have the place now, or is deleted: a finalizer
+        may keep it for ever.
+        """
+        uid, known = entry.ref.uid, self.book.pods.get(entry.ref.uid)
+        waits = uid in self.book.engine.state.groups.waiting
+        if known is None or entry.binding or not (known.assumed or waits):
             return
-        if not self.asks_for(entry, known.request):
-            entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
-            self.usage.remove(entry.ref.uid)
-            self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
+        if not self.asks_for(entry, known.request) or (waits and (entry.deleting or self.refusal(entry) is not None)):
+            entry.assumed, entry.attempts, entry.cached, entry.examined = 0.0, 0, None, (-1, -1)
+            self.usage.remove(uid)
+            leave = self.book.cancel if known.assumed else self.book.gone
+            self.record_outcomes(leave(uid, self.wall()))
             self.work.set()
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:

@@ -15,8 +15,9 @@ import pytest
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
+from paictl.cluster.pods.placed import pinned_node
 from paictl.doors import reclaim
-from paictl.doors.core import Binding, DoorOptions, pinned_node
+from paictl.doors.core import Binding, DoorOptions
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry
 from paictl.placer.core import PlacerCore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.doors.core import pinned_node
+from paictl.cluster.pods.placed import pinned_node
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import GATE, GRANTED
 from tests.unit.extender.harness import pod
