@@ -92,6 +92,7 @@ fuzz: $(STAMP)  ## 20,000 mutated files, none of which may give a traceback; sma
 soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million with all abilities on, 200,000 on clusters on this machine, a million on the accounts, 100,000 on promised starts, 500 runs of random commands on clusters
 	@$(BIN)/python tools/soak.py
 	@$(BIN)/python tools/soak.py --abilities --operations 1000000
+	@$(BIN)/python tools/soak.py --fickle --operations 300000
 	@$(BIN)/python tools/soak.py --embedded --operations 200000
 	@PAICTL_DEFRAG_CASES=1000 $(BIN)/python -m pytest -q tests/unit/scheduler/test_defrag.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py tests/unit/cluster/test_sharing.py tests/unit/extender/test_sharing.py tests/unit/cluster/test_promised_starts.py tests/unit/cluster/test_backfill.py tests/unit/extender/test_starts.py

@@ -16,6 +16,10 @@ import traceback
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.unit.extender.abilities import AbilitiesWorld
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -43,11 +47,21 @@ def play(seed: int, operations: int, check_plans: bool) -> Counter[str]:
     return world.stats
 
 
+def play_fickle(seed: int, operations: int, _: bool) -> Counter[str]:
+    """The same as `play_abilities` with pods that are changed and made again while they wait."""
+    from tests.unit.extender.fickle import FickleWorld
+
+    return _played(FickleWorld(seed), seed, operations)
+
+
 def play_abilities(seed: int, operations: int, _: bool) -> Counter[str]:
     """Random operations on a door with every ability of the section `sharing` on."""
     from tests.unit.extender.abilities import AbilitiesWorld
 
-    world = AbilitiesWorld(seed)
+    return _played(AbilitiesWorld(seed), seed, operations)
+
+
+def _played(world: AbilitiesWorld, seed: int, operations: int) -> Counter[str]:
     for number in range(operations):
         try:
             world.step()
@@ -83,11 +97,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--no-digests", action="store_true", help="do not check that plans leave the state unchanged")
     parser.add_argument("--abilities", action="store_true", help="play a door with all of `sharing` on, not the core")
+    parser.add_argument("--fickle", action="store_true", help="the same with pods that change while they wait")
     parser.add_argument("--embedded", action="store_true", help="play a cluster on this machine, not the core")
     args = parser.parse_args()
     clusters = -(-args.operations // OPERATIONS)
     seeds = iter(range(args.seed, args.seed + clusters))
-    played = play_abilities if args.abilities else play_embedded if args.embedded else play
+    worlds = {play_abilities: args.abilities, play_fickle: args.fickle, play_embedded: args.embedded}
+    played = next((world for world, chosen in worlds.items() if chosen), play)
     stats, begin, done = Counter[str](), time.monotonic(), 0
     with ProcessPoolExecutor(args.jobs) as pool:
         running = set()

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
+from paictl.cluster.pods.placed import bound_node
 from paictl.cluster.pods.reading import noted_on, read_info, read_pod
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ConflictError
 from paictl.doors.binder import MARGIN
-from paictl.doors.core import DoorCore, NotServingError, bound_node
+from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.table import pod_ref
 from paictl.errors import PaictlError
 from paictl.frozen import frozen

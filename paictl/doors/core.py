@@ -21,8 +21,9 @@ from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, P
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, NodeUsage
+from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.podgroups import PodGroup
-from paictl.cluster.pods.reading import asks, ending, is_launcher, noted_on, read_info
+from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.doors import pod_events
 from paictl.doors.grants import Grants
@@ -30,7 +31,7 @@ from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.starts import DoorStarts
-from paictl.doors.table import PodEntry, PodRef, PodTable
+from paictl.doors.table import GangKey, PodEntry, PodRef, PodTable
 from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
@@ -98,32 +99,6 @@ class Binding:
     """Indexes of the leaf cells, within the node."""
 
 
-def bound_node(pod: Mapping[str, Any]) -> str:
-    """The node that a pod is bound to; empty if it is not."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
-
-
-def pinned_node(pod: Mapping[str, Any]) -> str:
-    """The node that a pod was pinned to by a placer; empty if it was not.
-
-    The annotation alone is no proof: it counts once the gates are gone and all terms name one and the same node.
-    """
-    spec = pod.get("spec") or {}
-    if BIND_INFO not in noted_on(pod) or spec.get("schedulingGates"):
-        return ""
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    named: set[str] = set()
-    for term in (required or {}).get("nodeSelectorTerms") or ():
-        fields = [one for one in term.get("matchFields") or () if one.get("key") == "metadata.name"]
-        values = [one["values"] for one in fields if one.get("operator") == "In" and len(one.get("values") or ()) == 1]
-        if not values:
-            return ""
-        named.update(map(str, values[-1]))
-    return named.pop() if len(named) == 1 else ""
-
-
 class DoorCore:
     """Answers for as long as this process leads; made anew whenever it begins to."""
 
@@ -142,7 +117,7 @@ class DoorCore:
         self.record = record
         self.wall = wall
         self.clock = clock
-        self.table = PodTable(options.rules, options.longest_grace)
+        self.table = PodTable(options.rules, options.longest_grace, apart=options.require_grants)
         self.grants = Grants()
         self.namespaces: set[str] = set()
         """Namespaces that the admission policies guard, as far as namespaces are followed."""
@@ -150,7 +125,7 @@ class DoorCore:
         """Pods with a place that anybody may have written, by uid; they hold nothing."""
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
-        self.departed: set[str] = set()
+        self.departed: set[GangKey] = set()
         """Groups of which a pod has come and gone: those that are left need not wait for it."""
         self.book = RecordedBook(Engine(spec))
         self.texts = BindInfoTexts()
@@ -343,6 +318,7 @@ class DoorCore:
         for entry in self.table:
             if entry.ref.namespace == namespace:
                 entry.cached = None
+                self._release_changed(entry)
         self.work.set()
 
     def refusal(self, entry: PodEntry) -> RequestError | None:
@@ -351,10 +327,9 @@ class DoorCore:
             return entry.problem
         if not self.options.require_grants:
             return None
-        request = entry.reading.request
-        return self.grants.refusal(entry.ref.key, entry.ref.namespace, request.vc) or self.grants.foreign_group(
-            entry.ref.key, entry.ref.namespace, request.group
-        )
+        request, about = entry.reading.request, (entry.ref.key, entry.ref.namespace)
+        holder = self.table.holder(self.book.engine.state.groups.by_name.get(request.group))
+        return self.grants.refusal(*about, request.vc) or self.grants.foreign_group(*about, request.group, holder)
 
     def held_back(self, request: PodRequest) -> str:
         """Why a budget, a limit or another's promised start keeps a pod's gang from a place; empty if none does."""
@@ -456,14 +431,20 @@ class DoorCore:
         return replace(entry.reading.request, ignore_suggested=request.ignore_suggested) == request
 
     def _release_changed(self, entry: PodEntry) -> None:
-        """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
-        known = self.book.pods.get(entry.ref.uid)
-        if known is None or not known.assumed or entry.binding:
+        """Give back, unless a binding is sent, a place that was decided for something else than the pod asks for now.
+
+        Nobody goes any more for a pod that waits for that and may not have the place now, or is deleted: a finalizer
+        may keep it for ever.
+        """
+        uid, known = entry.ref.uid, self.book.pods.get(entry.ref.uid)
+        waits = uid in self.book.engine.state.groups.waiting
+        if known is None or entry.binding or not (known.assumed or waits):
             return
-        if not self.asks_for(entry, known.request):
-            entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
-            self.usage.remove(entry.ref.uid)
-            self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
+        if not self.asks_for(entry, known.request) or (waits and (entry.deleting or self.refusal(entry) is not None)):
+            entry.assumed, entry.attempts, entry.cached, entry.examined = 0.0, 0, None, (-1, -1)
+            self.usage.remove(uid)
+            leave = self.book.cancel if known.assumed else self.book.gone
+            self.record_outcomes(leave(uid, self.wall()))
             self.work.set()
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
@@ -554,7 +535,7 @@ class DoorCore:
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))
             if entry is not None and entry.reading is not None:
-                self.departed.add(entry.reading.request.group)
+                self.departed.add(self.table.gang(entry.ref, entry.reading.request.group))
             if self.is_open and (entry is not None or uid in self.book.pods):
                 self.record_outcomes(self.book.gone(uid, self.wall()))
                 self.work.set()

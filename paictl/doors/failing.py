@@ -5,7 +5,7 @@ from __future__ import annotations
 from paictl.doors import pod_events
 from paictl.doors.core import DoorCore
 from paictl.doors.pod_events import PodEvent
-from paictl.doors.table import PodRef
+from paictl.doors.table import GangKey, PodRef
 from paictl.frozen import frozen
 
 
@@ -13,7 +13,7 @@ from paictl.frozen import frozen
 class FailingGang:
     """A gang of which a pod has a bad device."""
 
-    group: str
+    gang: GangKey
     pods: tuple[PodRef, ...]
     """All of its pods that hold devices and are not on their way out."""
     why: str
@@ -35,21 +35,24 @@ def due(core: DoorCore) -> list[FailingGang]:
         bad = {place for place, since in core.health.bad_since.items() if since <= before}
         if not bad:
             return []
-        why: dict[str, str] = {}
-        for pod in core.book.pods.values():
-            for index in pod.info.devices if pod.info is not None else ():
-                if pod.info is not None and (pod.info.node, index) in bad:
-                    reason = core.health.bad_devices.get(pod.info.node, {}).get(index, "")
-                    said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
-                    why.setdefault(pod.request.group, said)
-        gangs: dict[str, list[PodRef]] = {group: [] for group in why}
-        repaired: set[str] = set()
+        why: dict[GangKey, str] = {}
         for uid, pod in core.book.pods.items():
             entry = core.table.by_uid.get(uid)
-            if pod.request.group not in gangs or pod.info is None or entry is None or entry.deleting:
+            for index in pod.info.devices if pod.info is not None else ():
+                if pod.info is not None and entry is not None and (pod.info.node, index) in bad:
+                    reason = core.health.bad_devices.get(pod.info.node, {}).get(index, "")
+                    said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
+                    why.setdefault(core.table.gang(entry.ref, pod.request.group), said)
+        gangs: dict[GangKey, list[PodRef]] = {gang: [] for gang in why}
+        repaired: set[GangKey] = set()
+        for uid, pod in core.book.pods.items():
+            entry = core.table.by_uid.get(uid)
+            if pod.info is None or entry is None or entry.deleting:
+                continue
+            if (gang := core.table.gang(entry.ref, pod.request.group)) not in gangs:
                 continue
             if pod.request.repair:
-                repaired.add(pod.request.group)
+                repaired.add(gang)
             if not pod.request.repair or any((pod.info.node, index) in bad for index in pod.info.devices):
-                gangs[pod.request.group].append(entry.ref)
-        return [FailingGang(group, tuple(pods), why[group], group in repaired) for group, pods in gangs.items() if pods]
+                gangs[gang].append(entry.ref)
+        return [FailingGang(gang, tuple(pods), why[gang], gang in repaired) for gang, pods in gangs.items() if pods]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from paictl.cluster.pods.labels import Reading
 from paictl.doors import pod_events, reclaim
 from paictl.doors.core import DoorCore
 from paictl.doors.pod_events import PodEvent
-from paictl.doors.table import PodEntry, PodRef
+from paictl.doors.table import GangKey, PodEntry, PodRef
 from paictl.frozen import frozen
 from paictl.i18n import counted, text
 from paictl.scheduler.groups import Group, GroupState
@@ -29,7 +30,8 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
     if entry.reading is None:
         return ""
     request = entry.reading.request
-    why = _missing(core, [pod for pod in core.table if pod.reading and pod.reading.request.group == request.group])
+    key = core.table.gang(entry.ref, request.group)
+    why = _missing(core, [pod for pod in core.table if pod.reading and _key(core, pod, pod.reading) == key])
     deadline = core.options.gang_deadline
     if not why or not deadline:
         return why
@@ -40,7 +42,7 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
 
 def _missing(core: DoorCore, members: list[PodEntry]) -> str:
     first = members[0].reading if members else None
-    if first is None or first.request.group in core.departed:
+    if first is None or core.table.gang(members[0].ref, first.request.group) in core.departed:
         return ""
     total = sum(pods for _, pods in first.request.members)
     if len(members) >= total or any(member.runs and not member.was_asked for member in members):
@@ -76,16 +78,22 @@ def late(core: DoorCore) -> list[tuple[PodRef, str]]:
         return [(entry.ref, why) for entry, why in found if entry.runs and not entry.deleting]
 
 
-def _gangs(core: DoorCore) -> dict[str, list[PodEntry]]:
+def _key(core: DoorCore, entry: PodEntry, reading: Reading) -> GangKey:
+    return core.table.gang(entry.ref, reading.request.group)
+
+
+def _gangs(core: DoorCore) -> dict[GangKey, list[PodEntry]]:
     """The pods of each gang of more than one, as far as they were seen."""
-    gangs: dict[str, list[PodEntry]] = {}
+    gangs: dict[GangKey, list[PodEntry]] = {}
     for entry in core.table:
         if entry.reading is not None and sum(pods for _, pods in entry.reading.request.members) > 1:
-            gangs.setdefault(entry.reading.request.group, []).append(entry)
+            gangs.setdefault(_key(core, entry, entry.reading), []).append(entry)
     return gangs
 
 
-def _incomplete(core: DoorCore, gangs: dict[str, list[PodEntry]], patience: float) -> Iterator[tuple[PodEntry, str]]:
+def _incomplete(
+    core: DoorCore, gangs: dict[GangKey, list[PodEntry]], patience: float
+) -> Iterator[tuple[PodEntry, str]]:
     """The pods of gangs to which no pod has come for so many seconds while some are missing, and who is missing."""
     before = core.clock() - patience
     for members in gangs.values():

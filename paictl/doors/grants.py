@@ -39,11 +39,20 @@ class Grants:
             self._of[namespace] = names
         return before != names
 
-    def foreign_group(self, pod: str, namespace: str, group: str) -> RequestError | None:
-        """Why a pod may not name its group so: it would take the name of another namespace's group, or join it."""
+    def foreign_group(self, pod: str, namespace: str, group: str, holder: str = "") -> RequestError | None:
+        """Why a pod may not name its group so: it would take the name of another namespace's group, or join it.
+
+        `holder` is the namespace whose pods have a place as that group, empty if none have.
+        """
         owner, slash, _ = group.partition("/")
         if "~" in owner:  # `ann~train/default`: a gang of a job of ours, where there are any
             owner = JOBS_NAMESPACE
+        if holder not in ("", namespace):
+            return RequestError(
+                pod, "affinityGroup.name",
+                text("the name {group} is in use in another namespace: begin it with {namespace}/",
+                     group=group, namespace=namespace),
+            )  # fmt: skip
         if not slash or owner == namespace or owner not in self._of:
             return None
         return RequestError(

@@ -15,7 +15,7 @@ from paictl.doors.core import DoorCore, NotServingError
 from paictl.doors.failing import FailingGang
 from paictl.doors.gangs import LostMember
 from paictl.doors.housekeeping import Victim
-from paictl.doors.table import PodRef
+from paictl.doors.table import GangKey, PodRef
 from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
 from paictl.remote.kube import budgets, pods
@@ -67,7 +67,7 @@ class Reconciler:
         self._attempts: dict[str, _Attempt] = {}
         self._torn: set[str] = set()
         """Victims of whose gang a pod was evicted: what is left of it does no work."""
-        self._failing: dict[str, _Attempt] = {}
+        self._failing: dict[GangKey, _Attempt] = {}
         """Gangs that are to leave a bad device or a node in maintenance."""
         self._nominated: set[str] = set()
         self._noted: dict[tuple[PodRef, Millis | None], float] = {}
@@ -172,9 +172,9 @@ class Reconciler:
         """
         now = self.clock()
         found: list[FailingGang | MovedGang] = [*failing.due(self.core), *windows.due(self.core)]
-        self._failing = {gang.group: self._failing.get(gang.group) or _Attempt(now, now) for gang in found}
+        self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in found}
         for gang in found:
-            attempt = self._failing[gang.group]
+            attempt = self._failing[gang.gang]
             if now < attempt.due or not self._may_act():
                 continue
             attempt.due, attempt.pause = now + attempt.pause, min(2 * attempt.pause, BETWEEN_EVICTIONS[1])

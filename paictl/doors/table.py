@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from paictl.cluster.kubernetes.names import run_limit, user_of
 from paictl.cluster.pods.feasibility import PodDemand
@@ -20,6 +21,9 @@ from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.units import Millis
+
+if TYPE_CHECKING:
+    from paictl.scheduler.groups import Group
 
 
 @frozen
@@ -155,15 +159,19 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
 
 REMEMBERED: Final = 10_000
 """Pods that are remembered as gone: more than can go while one question is under way."""
+GangKey: TypeAlias = tuple[str, str]
+"""A namespace and the name of an affinity group; an empty namespace where all of them share the names."""
 
 
 class PodTable:
     """Entries by uid and by name."""
 
-    def __init__(self, rules: Rules, longest_grace: float) -> None:
-        """`longest_grace`: how many seconds a victim gets at most."""
+    def __init__(self, rules: Rules, longest_grace: float, *, apart: bool = False) -> None:
+        """`longest_grace`: how many seconds a victim gets at most. `apart`: whether namespaces are tenants, so that no
+        gang has pods of two of them."""
         self.rules = rules
         self._longest_grace = longest_grace
+        self._apart = apart
         self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -197,6 +205,16 @@ class PodTable:
                 entry.reading, entry.problem = None, error
         self.heard(entry)
         return entry
+
+    def gang(self, pod: PodRef, group: str) -> GangKey:
+        """What the pods of a gang have in common: anybody may name the group of another namespace in a pod."""
+        return pod.namespace if self._apart else "", group
+
+    def holder(self, group: Group | None) -> str:
+        """The namespace whose pods have a group's place, or wait for it; empty if no such pod is known."""
+        uids = () if group is None else chain(*group.pods, group.preempting)
+        found = (self.by_uid[uid].ref.namespace for uid in uids if uid in self.by_uid)
+        return next(found, "")
 
     def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
         """The entry of the pod that a caller sent.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from paictl.doors.core import DoorCore
-    from paictl.doors.table import CachedDecision, PodEntry, PodRef
+    from paictl.doors.table import CachedDecision, GangKey, PodEntry, PodRef
     from paictl.scheduler.request import PodRequest
 
 _ALL: Final[frozenset[str]] = frozenset()
@@ -80,7 +80,7 @@ def _span(entry: PodEntry) -> str:
 class MovedGang:
     """A gang that has to leave a node whose window has begun."""
 
-    group: str
+    gang: GangKey
     pods: tuple[PodRef, ...]
     """All of its pods that hold devices and are not on their way out."""
     why: str
@@ -99,21 +99,24 @@ def due(core: DoorCore) -> list[MovedGang]:
     with core.guarded():
         core.windows.prune(now_of(core))
         active = core.windows.found.active(now_of(core))
-        why: dict[str, str] = {}
-        for pod in core.book.pods.values() if active else ():
-            if pod.info is not None and pod.info.node in active:
+        why: dict[GangKey, str] = {}
+        for uid, pod in core.book.pods.items() if active else ():
+            entry = core.table.by_uid.get(uid)
+            if pod.info is not None and pod.info.node in active and entry is not None:
                 said = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
-                why.setdefault(pod.request.group, said)
-        return [MovedGang(group, pods, why[group]) for group, pods in _pods_of(core, why).items() if pods]
+                why.setdefault(core.table.gang(entry.ref, pod.request.group), said)
+        return [MovedGang(gang, pods, why[gang]) for gang, pods in _pods_of(core, why).items() if pods]
 
 
-def _pods_of(core: DoorCore, groups: Mapping[str, object]) -> dict[str, tuple[PodRef, ...]]:
-    found: dict[str, list[PodRef]] = {group: [] for group in groups}
+def _pods_of(core: DoorCore, gangs: Mapping[GangKey, object]) -> dict[GangKey, tuple[PodRef, ...]]:
+    found: dict[GangKey, list[PodRef]] = {gang: [] for gang in gangs}
     for uid, pod in core.book.pods.items():
         entry = core.table.by_uid.get(uid)
-        if pod.request.group in found and pod.info is not None and entry is not None and not entry.deleting:
-            found[pod.request.group].append(entry.ref)
-    return {group: tuple(pods) for group, pods in found.items()}
+        if pod.info is None or entry is None or entry.deleting:
+            continue
+        if (gang := core.table.gang(entry.ref, pod.request.group)) in found:
+            found[gang].append(entry.ref)
+    return {gang: tuple(pods) for gang, pods in found.items()}
 
 
 def warned(core: DoorCore) -> list[PodEvent]:

@@ -72,13 +72,24 @@ def _force(core: DoorCore, entry: PodEntry) -> str:
     binding = None if entry.binding or entry.pod_group else booked(core, entry.ref)
     if binding is None:
         return ""
-    if why := reclaim.obstacle_on(core, entry, binding.node):
+    if why := _lost(core, entry, binding.node) or reclaim.obstacle_on(core, entry, binding.node):
         core.record(pod_events.place_excluded(entry.ref, binding.node, why))
         return why
     entry.binding = True
     core.record(pod_events.forced(entry.ref, binding.node))
     core.force(binding)
     return ""
+
+
+def _lost(core: DoorCore, entry: PodEntry, node: str) -> str:
+    """Why the first pod of a gang had better be decided anew once its place is overdue: its node has turned bad.
+
+    The others follow the first: where they are bound, Kubernetes ends them, and the gang starts again elsewhere.
+    """
+    groups = core.book.engine.state.groups
+    slot = groups.slots.get(entry.ref.uid)
+    first = slot is not None and sum(bool(uid) for row in groups.by_name[slot[0]].pods for uid in row) == 1
+    return core.health.bad.get(node, "") if first else ""
 
 
 def candidates(core: DoorCore, args: PreemptArgs) -> dict[str, Victims]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from paictl.cluster.pods.nodes import NodeStatus
+from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.reading import noted_on
 from paictl.doors import pod_events
-from paictl.doors.core import Binding, DoorCore, bound_node, pinned_node
+from paictl.doors.core import Binding, DoorCore
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import CachedDecision, PodEntry, PodRef
 from paictl.remote.kube.client import Json

@@ -13,7 +13,7 @@ from paictl.doors import deciding, reclaim
 from paictl.doors.binder import booked
 from paictl.doors.core import Binding
 from paictl.doors.pod_events import PodEvent
-from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry
+from paictl.doors.table import UNVERSIONED, CachedDecision, GangKey, PodEntry
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.scheduler.wire import GATE
 from paictl.workload.devicelimits import devices_of
@@ -104,11 +104,11 @@ def _waits(core: PlacerCore, entry: PodEntry) -> bool:
 
 def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
     """Gated pods by gang, the most urgent gang first."""
-    gangs: dict[str, list[PodEntry]] = {}
+    gangs: dict[GangKey, list[PodEntry]] = {}
     for uid in core.gated:
         entry = core.table.by_uid.get(uid)
         if entry is not None and entry.reading is not None and _waits(core, entry):
-            gangs.setdefault(entry.reading.request.group, []).append(entry)
+            gangs.setdefault(core.table.gang(entry.ref, entry.reading.request.group), []).append(entry)
     for members in gangs.values():
         members.sort(key=lambda entry: entry.ref.key)
     return sorted(gangs.values(), key=lambda members: _urgency(core, members))

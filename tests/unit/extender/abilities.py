@@ -103,6 +103,9 @@ class UseBefore:
 class AbilitiesWorld:
     """The door, its API server, kube-scheduler and the job controller, by the dice of a seed."""
 
+    unbound: float = 0
+    """How often kube-scheduler does not bind a pod that has its node, for reasons of its own."""
+
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - a test
         self.spec = ClusterSpec.from_mapping(CELLS)
@@ -156,10 +159,15 @@ class AbilitiesWorld:
         }  # fmt: skip
         if not self.drawn.calm:
             operations |= {self.fail: 1, self.heal: 2, self.wear: 1, self.window: 1, self.reserve: 1, self.cancel: 0.5}
+        operations |= self.more()
         (operation,) = self.dice.choices(list(operations), list(operations.values()))
         self.stats[operation.__name__] += 1
         operation()
         self.check()
+
+    def more(self) -> dict[Callable[[], None], float]:
+        """Operations of a subclass, and how often they come."""
+        return {}
 
     def arrive(self) -> None:
         if len(self.gangs) > 14:
@@ -210,13 +218,16 @@ class AbilitiesWorld:
             before = self.used_devices()
             name = pod["metadata"]["name"].rpartition("-")[0]
             has_place = f"paictl-jobs/{name}" in self.harness.core.book.engine.state.groups.by_name
+            earlier = self.harness.core.book.holds(pod["metadata"]["uid"])
             answer = self.harness.ask(pod, self.ready())
             names = answer.names
             self.refused(" ".join(answer.failed.values()) + " ".join(answer.hopeless.values()))
+            if self.unbound and self.dice.random() < self.unbound:
+                continue
             if names and not pod["spec"].get("nodeName"):
                 assert self.harness.bind(pod, self.dice.choice(names)) == ""
             if pod["spec"].get("nodeName"):
-                self.started(run, pod, None if has_place else before)
+                self.started(run, pod, None if has_place else before, earlier=earlier)
             self.victims()
 
     def begin(self) -> None:
@@ -466,8 +477,9 @@ class AbilitiesWorld:
                     held[run.vc, run.user] += run.devices
         return UseBefore(held, places)
 
-    def started(self, run: GangRun, pod: Json, before: UseBefore | None) -> None:
-        """A pod has just been bound: it may have been. `before`: what was used, None if it had a place already."""
+    def started(self, run: GangRun, pod: Json, before: UseBefore | None, *, earlier: bool) -> None:
+        """A pod has just been bound: it may have been. `before`: what was used, None if it had a place already.
+        `earlier`: whether it was answered before, when a window may not have been known."""
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         self.stats["bound"] += 1
         first = len(run.bound) == 1
@@ -475,7 +487,7 @@ class AbilitiesWorld:
             assert node not in self.bad, f"{name} is bound to {node}, which is bad"
         if pod["metadata"]["uid"] in self.repairing:
             self.stats["members repaired"] += 1
-        if first:
+        if first and not earlier:
             self.times(run, node, name)
         if first and before is not None:  # limits count when a gang gets its place, or begins to preempt for it
             self.limits(run, before)

@@ -6,11 +6,13 @@ import json
 import random
 from collections import Counter
 
+import pytest
 from jsonschema import Draft7Validator
 
 from tests.conftest import ROOT
 from tests.unit.extender.abilities import SAYS, AbilitiesWorld
 from tests.unit.extender.abilities_drawn import drawn
+from tests.unit.extender.fickle import FickleWorld
 
 SEEDS = (0, 6, 10)
 """Together they meet every ability."""
@@ -47,6 +49,15 @@ def test_who_has_lost_its_guarantee_in_a_restart_has_no_minimum_run_time() -> No
 def test_who_waits_at_rest_may_never_have_reached_the_book() -> None:
     """A limit kept it before the scheduler was asked, and what it waits for since is found in the background."""
     world = AbilitiesWorld(9000249)
+    for _ in range(150):
+        world.step()
+    world.rest()
+
+
+@pytest.mark.parametrize("seed", [1196, 1000, 1001])
+def test_pods_that_change_while_they_wait_break_nothing(seed: int) -> None:
+    """In 1196 a pod would be bound to the node of its place although that had turned bad meanwhile."""
+    world = FickleWorld(seed)
     for _ in range(150):
         world.step()
     world.rest()

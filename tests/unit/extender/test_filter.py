@@ -53,6 +53,26 @@ def test_a_place_that_is_not_offered(harness: Harness) -> None:
     assert harness.forced == [""]
 
 
+def test_the_first_pod_of_a_gang_is_not_bound_by_force_to_a_node_that_has_turned_bad(harness: Harness) -> None:
+    """It would wait there for minutes; overdue, it is decided anew. The others of a gang follow the first."""
+    first, second = gang("g", 2, 4)
+    (node,) = harness.ask(first).names
+    harness.core.node_changed(NodeStatus(node, ready=False, schedulable=True))
+    offered = [name for name in NODES if name != node]
+    for _ in range(3):
+        assert not harness.ask(first, offered).names
+    assert harness.forced == []
+    assert "PlaceExcluded" in harness.reasons_of("g-0")
+    harness.now += harness.core.options.deadline + 1
+    harness.reconciler.reconcile()
+    (elsewhere,) = harness.ask(first, offered).names
+    assert harness.bind(first, elsewhere) == ""
+    (last,) = harness.ask(second, offered).names
+    harness.core.node_changed(NodeStatus(last, ready=False, schedulable=True))
+    harness.ask(second, [name for name in offered if name != last])
+    assert harness.forced == [""]
+
+
 def test_waiting_says_why_once_a_reason(harness: Harness) -> None:
     for made in gang("full", 3, 4):
         harness.run(made)

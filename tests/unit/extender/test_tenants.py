@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.maintenance import KEY, windows_text
 from paictl.cluster.pods.labels import Rules
 from paictl.doors.core import DoorOptions
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
+from paictl.units import Millis
+from paictl.workload.windows import Window, Windows
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang, pod
 
@@ -142,3 +145,62 @@ def test_the_name_of_the_gang_of_a_job_is_refused(vc: str) -> None:
     assert "belongs to groups of namespace paictl-jobs: begin it with team-b/" in next(iter(answer.hopeless.values()))
     job = asked | {"virtualCluster": "A", "priority": 10}
     assert harness.ask(pod("train-0", job, namespace=JOBS_NAMESPACE)).names
+
+
+def member(namespace: str, name: str, vc: str, group: str, pods: int) -> Json:
+    asked = {
+        "virtualCluster": vc, "priority": 0, "leafCellNumber": 4,
+        "affinityGroup": {"name": group, "members": [{"podNumber": pods, "leafCellNumber": 4}]},
+    }  # fmt: skip
+    return pod(name, asked, uid=f"uid-{namespace}-{name}", namespace=namespace)
+
+
+def two_tenants(**more: Any) -> Harness:
+    made_spec = spec()
+    harness = Harness(made_spec, DoorOptions(rules=Rules(skus=made_spec.sku_types), require_grants=True, **more))
+    grant(harness)
+    return harness
+
+
+def grant(harness: Harness) -> None:
+    for name, vc in (("team-a", "A"), ("team-b", "B")):
+        harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: vc}}})
+    harness.open(NODES)
+
+
+def test_a_pod_that_names_a_gang_of_another_namespace_does_not_make_it_late() -> None:
+    """Its 98 missing pods would be missed in the other gang, which would be evicted at the deadline."""
+    harness = two_tenants(gang_deadline=120.0)
+    harness.create(member("team-b", "squatter", "B", "team-a/train", 100))
+    for number in range(2):
+        made = member("team-a", f"t{number}", "A", "team-a/train", 2)
+        harness.run(made)
+        harness.core.pod_changed(made)
+    for _ in range(5):
+        harness.now += 60
+        harness.reconciler.reconcile()
+    assert harness.evictions() == []
+    assert "GroupIncomplete" not in harness.reasons_of("t0")
+
+
+@pytest.mark.parametrize("cause", ["window", "device"])
+def test_a_pod_on_a_node_that_is_left_takes_no_gang_of_another_namespace_with_it(cause: str) -> None:
+    """Between its pin and its binding a pod may be changed; who starts then reads the other gang's name."""
+    harness = two_tenants(bad_device_deadline=60.0)
+    own = [member("team-a", f"t{number}", "A", "team-a/train", 2) for number in range(2)]
+    stranger = member("team-b", "stranger", "B", "team-b/x", 1)
+    *_, node = [harness.run(made) for made in (*own, stranger)]
+    noted = stranger["metadata"]["annotations"]
+    noted[SCHEDULING_SPEC] = noted[SCHEDULING_SPEC].replace("team-b/x", "team-a/train")
+    harness.begin(spec())
+    grant(harness)
+    core = harness.core
+    if cause == "window":
+        found = windows_text(Windows((Window("w", (node,), Millis(0), Millis(10**9)),)))
+        core.windows_changed({"data": {KEY: found}})
+    else:
+        for index in core.health.judge_devices(node, {0: "xid 79"}):
+            core.record_outcomes(core.book.report_device(node, index, healthy=False))
+    harness.now += 100
+    harness.reconciler.reconcile()
+    assert harness.evictions() == ["POST eviction stranger"]

@@ -15,8 +15,9 @@ import pytest
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
+from paictl.cluster.pods.placed import pinned_node
 from paictl.doors import reclaim
-from paictl.doors.core import Binding, DoorOptions, pinned_node
+from paictl.doors.core import Binding, DoorOptions
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry
 from paictl.placer.core import PlacerCore
@@ -78,6 +79,7 @@ class Placer:
 
     server_type = PatchingServer
     sharing = Sharing()
+    require_grants = False
 
     def __init__(self, cells: ClusterSpec | None = None) -> None:
         self.server = self.server_type()
@@ -88,7 +90,9 @@ class Placer:
     def begin(self) -> None:
         """A new process."""
         self.recorded: list[PodEvent] = []
-        options = DoorOptions(rules=Rules(skus=self.cells.sku_types), sharing=self.sharing)
+        options = DoorOptions(
+            rules=Rules(skus=self.cells.sku_types), sharing=self.sharing, require_grants=self.require_grants
+        )
         self.core = PlacerCore(
             self.cells, options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
         )  # fmt: skip
