@@ -24,6 +24,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from paictl.cluster.movetotals import MovesNoted
 from paictl.cluster.values import (
     FOREVER,
     About,
@@ -424,7 +425,7 @@ class Reserving(Protocol):
         """Remove a reservation: its cells are free for others; raises `PaictlError` if there is none of that name."""
 
 
-class Defragmented(Protocol):
+class Defragmented(MovesNoted, Protocol):
     """A cluster on which gangs can be moved to make room (`docs/defragmentation.md`)."""
 
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
