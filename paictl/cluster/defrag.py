@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
-REASON: Final = "moved to make room for a larger gang (defragmentation)"
-"""What a gang is told that is moved."""
-
-
 HOW_TO_PLAN: Final = "make one: paictl cluster defrag plan --for 4xV100-NODE -o json > plan.json"
 
 

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from paictl.cluster.movetotals import MovesNoted
 from paictl.cluster.values import (
     FOREVER,
     About,
@@ -414,7 +415,7 @@ class Reserving(Protocol):
         """Remove a reservation: its cells are free for others; raises `PaictlError` if there is none of that name."""
 
 
-class Defragmented(Protocol):
+class Defragmented(MovesNoted, Protocol):
     """A cluster on which gangs can be moved to make room (`docs/defragmentation.md`)."""
 
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:

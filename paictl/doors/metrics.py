@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -14,22 +14,29 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from paictl.cells.spec import LEAF_LEVEL
+from paictl.cluster.figures import (
+    STATES,
+    AheadFigures,
+    CellCounts,
+    CellKey,
+    ClusterFigures,
+    HardwareFigures,
+    SchedulerFigures,
+    SharingFigures,
+    cells_at_risk,
+    count_cells,
+)
+from paictl.cluster.movetotals import planned_weights
 from paictl.doors import windows
 from paictl.doors.core import NotServingError
-from paictl.frozen import frozen
-from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.defrag.holes import FreeCells, free_cells
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from paictl.cells.chain import Chain
-    from paictl.cells.ids import VirtualCell
     from paictl.cluster.movetotals import MoveTotal
     from paictl.doors.core import DoorCore
-    from paictl.scheduler.state import State
     from paictl.workload.budgets import BudgetState
     from paictl.workload.departments import DepartmentUse
 
@@ -41,11 +48,17 @@ REASONS: Final = 20
 """Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
 
 
+REPAIRED: Final = "Pods that took the place of a lost one, elsewhere, in a gang that runs."
+FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""The media type of what Prometheus reads."""
+
+
 class DoorMetrics:
     """Counts of one process; what belongs to a core is read from it when asked."""
 
     def __init__(self, core: Callable[[], DoorCore | None], prefix: str = "paictl_extender") -> None:
         self.prefix = prefix
+        self.families = FigureFamilies(prefix)
         self.registry = CollectorRegistry(auto_describe=False)
         self.core = core
         self.seconds = Histogram(
@@ -93,7 +106,7 @@ class DoorMetrics:
         members = self._members + (core.members if core else Counter())
         for kind, name, what in (
             ("lost", "members_lost", "Pods given up to be replaced while the rest of their gang keeps running."),
-            ("repaired", "members_repaired", "Pods that took the place of a lost one, elsewhere, in a gang that runs."),
+            ("repaired", "members_repaired", REPAIRED),
             ("joint", "joint_repairs", "Times that lost members of a gang were moved together."),
         ):
             yield CounterMetricFamily(f"{self.prefix}_{name}", what, value=members[kind])
@@ -101,7 +114,7 @@ class DoorMetrics:
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)
         yield errors
-        yield from self._of_starts(self._starts + (core.starts.counted if core else Counter()))
+        yield from self.families.of_starts(self._starts + (core.starts.counted if core else Counter()))
         yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
         dropped, untold = self.events()
         yield CounterMetricFamily(
@@ -110,66 +123,96 @@ class DoorMetrics:
         yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
         yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
         yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)
+        yield self.families.of_device_time(self.device_time())
+        if core is not None:
+            yield from self._of_core(core)
+
+    def _of_core(self, core: DoorCore) -> Iterator[Metric]:
+        yield from self.families.of_scheduler(figures(core))
+        yield from self.families.of_cells(self._counted(core))
+
+    def _counted(self, core: DoorCore) -> CellCounts:
+        """Cells, counted anew if that is due."""
+        with self._lock:
+            at, of, version, cells = self._cells
+            now, current = time.monotonic(), core.book.engine.version
+            if of is core and (version == current or now - at < FRESH):
+                return cells
+            with suppress(NotServingError):  # it has just broken: what was counted last
+                cells = CellCounts(count(core), count_free(core))
+            self._cells = now, core, current, cells
+            return cells
+
+
+class FigureFamilies:
+    """The families of a scheduler's figures, whatever scheduler it is; their names begin with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def of_scheduler(self, seen: SchedulerFigures) -> Iterator[Metric]:
+        """What it knows at one instant."""
+        sharing, ahead, hardware = seen.sharing, seen.ahead, seen.hardware
+        yield self._gauge("waiting_pods", "Pods that wait, by reason.", "reason", _most_common(Counter(seen.waiting)))
+        yield from self._of_sharing(sharing.budgets, sharing.holders)
+        yield from self._of_devices(sharing.borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
+        yield from self._of_devices(
+            sharing.lenders, "lendable_devices", "of its promise that others may use now", "lend_limit"
+        )
+        yield from self._of_departments(sharing.departments)
+        if sharing.lent:
+            yield self._gauge(
+                "recent_opportunistic_hours",
+                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", "vc",
+                {vc: amount / HOUR for vc, amount in sorted(sharing.lent.items())},
+            )  # fmt: skip
+        yield from self._of_lines(ahead.starts, ahead.promised)
+        yield from self._of_moves(ahead.moves, ahead.planned)
+        yield self._gauge("pods", "Pods that hold devices.", "state", seen.holding)
+        yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=hardware.nodes)
+        yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=hardware.bad_nodes)
+        yield GaugeMetricFamily(
+            f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=hardware.bad_devices
+        )
+        yield self._gauge("maintenance_windows", "Maintenance windows by state.", "state", ahead.windows)
+        yield self._gauge("reservations", "Reservations by state.", "state", ahead.reserved)
+        yield self._gauge(
+            "reservation_short_cells", "Reserved cells that will not be free in time.", "reservation",
+            dict(sorted(ahead.short.items())),
+        )  # fmt: skip
+        yield self._gauge(
+            "guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.", "vc",
+            dict(sorted(hardware.at_risk.items())),
+        )  # fmt: skip
+
+    def of_cells(self, counts: CellCounts) -> Iterator[Metric]:
+        """Cells of tenants, and free ones."""
+        yield self._of_cells(counts.promised)
+        yield from self._of_free(counts.free)
+
+    def of_cluster(self, seen: ClusterFigures) -> Iterator[Metric]:
+        """Everything that a cluster says whose scheduler is no program of its own."""
+        yield GaugeMetricFamily(
+            f"{self.prefix}_leader", "Whether this process leads.", value=seen.scheduler is not None
+        )
+        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=seen.preempted)
+        yield CounterMetricFamily(f"{self.prefix}_members_repaired", REPAIRED, value=seen.repaired)
+        yield self.of_device_time(seen.device_time)
+        if seen.scheduler is not None:
+            yield from self.of_scheduler(seen.scheduler)
+        if seen.cells is not None:
+            yield from self.of_cells(seen.cells)
+
+    def of_device_time(self, spent: Mapping[tuple[str, str], int]) -> Metric:
+        """The device time of this day in device-milliseconds, by VC and kind."""
         used = CounterMetricFamily(
             f"{self.prefix}_device_seconds",
             "Device time since midnight UTC: guaranteed, opportunistic, lost, promised.",
             labels=["vc", "class"],
         )  # fmt: skip
-        for (vc, kind), amount in sorted(self.device_time().items()):
+        for (vc, kind), amount in sorted(spent.items()):
             used.add_metric([vc, kind], amount / 1000)
-        yield used
-        if core is not None:
-            yield from self._of_core(core)
-
-    def _of_core(self, core: DoorCore) -> Iterator[Metric]:
-        with core.lock:
-            reasons = Counter(
-                entry.cached.kind if entry.cached.kind != "wait" else entry.cached.reason.removeprefix("pod waits: ")
-                for entry in core.table
-                if entry.cached is not None and not entry.cached.node
-            )
-            pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
-            budgets, holders = core.allowances.states(), core.allowances.holders()
-            borrowers, lenders = core.allowances.borrowers(), core.allowances.lenders()
-            lent, departments = core.allowances.lent_lately(), core.allowances.departments()
-            moves = core.windows.moves
-            bad, nodes, risk = len(core.health.bad), len(core.health.nodes), _at_risk(core)
-            bad_devices, ahead = sum(map(len, core.health.bad_devices.values())), windows.counts(core)
-            starts, promised = (core.starts.times(), core.starts.numbers()) if core.is_open else ({}, {})
-            reserved, short = core.starts.reservations(), core.starts.short() if core.is_open else {}
-        yield self._gauge("waiting_pods", "Pods that wait, by reason.", "reason", _most_common(reasons))
-        yield from self._of_sharing(budgets, holders)
-        yield from self._of_devices(borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
-        yield from self._of_devices(lenders, "lendable_devices", "of its promise that others may use now", "lend_limit")
-        yield from self._of_departments(departments)
-        if lent:
-            yield self._gauge(
-                "recent_opportunistic_hours",
-                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", "vc",
-                {vc: amount / HOUR for vc, amount in sorted(lent.items())},
-            )  # fmt: skip
-        yield from self._of_lines(starts, promised)
-        yield from self._of_moves(moves)
-        by_state = {state: pods[state] for state in ("assumed", "bound")}
-        yield self._gauge("pods", "Pods that hold devices.", "state", by_state)
-        yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=nodes)
-        yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=bad)
-        yield GaugeMetricFamily(
-            f"{self.prefix}_bad_devices", "Devices that no claim gets: missing or tainted.", value=bad_devices
-        )
-        yield self._gauge("maintenance_windows", "Maintenance windows by state.", "state", ahead)
-        yield self._gauge("reservations", "Reservations by state.", "state", reserved)
-        yield self._gauge(
-            "reservation_short_cells", "Reserved cells that will not be free in time.", "reservation",
-            dict(sorted(short.items())),
-        )  # fmt: skip
-        yield self._gauge(
-            "guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.", "vc",
-            dict(sorted(risk.items())),
-        )  # fmt: skip
-        counts = self._counted(core)
-        yield self._of_cells(counts.promised)
-        yield from self._of_free(counts.free)
+        return used
 
     def _of_lines(self, starts: Mapping[str, float], promised: Mapping[str, float]) -> Iterator[Metric]:
         """Backfill: what gangs in line have been promised, by virtual cluster."""
@@ -182,18 +225,24 @@ class DoorMetrics:
             "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
         )
 
-    def _of_moves(self, moves: Mapping[str, MoveTotal]) -> Iterator[Metric]:
+    def _of_moves(self, moves: Mapping[str, MoveTotal], planned: Mapping[str, int]) -> Iterator[Metric]:
         """Defragmentation, which clients carry out: what the cluster says that it came to, by who paid."""
         for name, what, values in (
             ("defrag_moves", "Gangs moved to make room for larger ones.",
              {vc: float(total.gangs) for vc, total in moves.items()}),
             ("defrag_lost_device_seconds", "Device time of work that gangs lost by such moves.",
              {vc: total.lost / 1000 for vc, total in moves.items()}),
+            ("defrag_moves_failed", "Gangs that were evicted to be moved and did not run again in time.",
+             {vc: float(total.failed) for vc, total in moves.items()}),
         ):  # fmt: skip
             family = CounterMetricFamily(f"{self.prefix}_{name}", what, labels=["vc"])
             for vc, value in sorted(values.items()):
                 family.add_metric([vc], value)
             yield family
+        yield self._gauge(
+            "defrag_planned_weight_device_seconds",
+            "What the plan of moves that is carried out is expected to cost.", "vc", dict(sorted(planned.items())),
+        )  # fmt: skip
 
     def _gauge(self, name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
         """A family with one label."""
@@ -202,7 +251,7 @@ class DoorMetrics:
             family.add_metric([of], value)
         return family
 
-    def _of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
+    def of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
         """What became of promised starts, by virtual cluster."""
         for kind, name, what in (
             ("made", "start_promises", "Promised starts that pods were told of."),
@@ -237,7 +286,9 @@ class DoorMetrics:
                 family.add_metric([*place, cell_state], cells[*place, cell_state])
         return family
 
-    def _of_sharing(self, budgets: list[BudgetState], holders: list[tuple[str, str, int, int]]) -> Iterator[Metric]:
+    def _of_sharing(
+        self, budgets: Sequence[BudgetState], holders: Sequence[tuple[str, str, int, int]]
+    ) -> Iterator[Metric]:
         """Budgets and limits for users, where there are some."""
         families = {
             name: GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=["vc", "user"])
@@ -256,61 +307,71 @@ class DoorMetrics:
             families["user_devices_limit"].add_metric([vc, user], most)
         yield from (family for family in families.values() if family.samples)
 
-    def _of_devices(self, rows: list[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
+    def _of_devices(self, rows: Sequence[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
         """Devices and limits of virtual clusters, where there are some."""
         if rows:
             yield self._gauge(name, f"Devices {what}.", "vc", {vc: devices for vc, devices, _ in rows})
             yield self._gauge(limit, f"The most devices {what}.", "vc", {vc: most for vc, _, most in rows})
 
-    def _of_departments(self, rows: list[DepartmentUse]) -> Iterator[Metric]:
+    def _of_departments(self, rows: Sequence[DepartmentUse]) -> Iterator[Metric]:
         """Devices and promises of departments, where there are some."""
         if rows:
             used, promised = ({row.name: row.used for row in rows}, {row.name: row.promised for row in rows})
             yield self._gauge("department_devices", "Devices that the jobs of a department use.", "department", used)
             yield self._gauge("department_promise", "Devices that a department is promised.", "department", promised)
 
-    def _counted(self, core: DoorCore) -> CellCounts:
-        """Cells, counted anew if that is due."""
-        with self._lock:
-            at, of, version, cells = self._cells
-            now, current = time.monotonic(), core.book.engine.version
-            if of is core and (version == current or now - at < FRESH):
-                return cells
-            with suppress(NotServingError):  # it has just broken: what was counted last
-                cells = CellCounts(count(core), count_free(core))
-            self._cells = now, core, current, cells
-            return cells
+
+class _Once:
+    """Families that are registered for one answer."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by the registry."""
+        return self._families
 
 
-def _at_risk(core: DoorCore) -> Counter[str]:
-    """Preassigned cells by VC whose promise only bad hardware could keep; VCs without any count 0."""
-    state = core.book.engine.state
-    found = Counter[str](dict.fromkeys(state.vcs, 0))
-    for (vc, _, _), ranks in state.doomed.cells.items():
-        found[vc] += ranks.bit_count()
-    return found
+def cluster_text(seen: ClusterFigures, prefix: str) -> bytes:
+    """The figures of a cluster in Prometheus' text format, under the names that a door with this prefix has."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Once(list(FigureFamilies(prefix).of_cluster(seen))))
+    return generate_latest(registry)
 
 
-CellKey = tuple[str, str, str, str]
-"""VC, cell type, level, and state."""
-STATES: Final = ("Used", "Free", "Doomed")
-"""``Used`` (all or in part), ``Free``, ``Doomed`` (only bad hardware can serve it)."""
+def figures(core: DoorCore) -> SchedulerFigures:
+    """What a core knows now; it takes the core's lock."""
+    with core.lock:
+        reasons = Counter(
+            entry.cached.kind if entry.cached.kind != "wait" else entry.cached.reason.removeprefix("pod waits: ")
+            for entry in core.table
+            if entry.cached is not None and not entry.cached.node
+        )
+        pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
+        allowances, now = core.allowances, windows.now_of(core)
+        sharing = SharingFigures(
+            tuple(allowances.states()), tuple(allowances.holders()), tuple(allowances.borrowers()),
+            tuple(allowances.lenders()), allowances.lent_lately(), tuple(allowances.departments()),
+        )  # fmt: skip
+        starts, promised = (core.starts.times(), core.starts.numbers()) if core.is_open else ({}, {})
+        ahead = AheadFigures(
+            windows.counts(core), core.starts.reservations(), core.starts.short() if core.is_open else {},
+            starts, promised, core.windows.moves, planned_weights(core.windows.moves, now),
+        )  # fmt: skip
+        hardware = HardwareFigures(
+            len(core.health.nodes), len(core.health.bad), sum(map(len, core.health.bad_devices.values())),
+            cells_at_risk(core.book.engine.state),
+        )  # fmt: skip
+    return SchedulerFigures(reasons, {state: pods[state] for state in ("assumed", "bound")}, sharing, ahead, hardware)
 
 
 def count(core: DoorCore) -> Counter[CellKey]:
     """Cells of virtual clusters, from preassigned cells down to leaves.
 
-    It lets others have the lock in between: not all are as they were at one instant. What is unused, or used as a
-    whole, is not walked. Raises `NotServingError`.
+    It lets others have the lock in between: not all are as they were at one instant. Raises `NotServingError`.
     """
-    found: Counter[CellKey] = Counter()
     with core.sharing() as give_way:
-        state = core.book.engine.state
-        for root, top in state.virtual.preassigned.items():
-            chain = state.virtual.chains[state.virtual.chain[root]]
-            for level, word, number in _below(state, chain, root, _idle(state, root, top.vc), give_way):
-                found[top.vc, chain.types[level], str(level), word] += number
-    return found
+        return count_cells(core.book.engine.state, give_way)
 
 
 def count_free(core: DoorCore) -> tuple[FreeCells, ...]:
@@ -319,39 +380,7 @@ def count_free(core: DoorCore) -> tuple[FreeCells, ...]:
         return free_cells(core.book.engine.state, give_way)
 
 
-@frozen
-class CellCounts:
-    """What takes long to count."""
-
-    promised: Counter[CellKey]
-    free: tuple[FreeCells, ...]
-
-
 def _most_common(reasons: Counter[str]) -> dict[str, int]:
     """Waiting pods by reason; always with ``other``, so that a sum is 0 while nobody waits, and not nothing."""
     common = dict(sorted(reasons.most_common(REASONS)))
     return common | {"other": common.get("other", 0) + reasons.total() - sum(common.values())}
-
-
-def _idle(state: State, root: VirtualCell, vc: str) -> str:
-    """What an unused preassigned cell is."""
-    bound = state.binding.physical[root]
-    return "Doomed" if bound != UNBOUND and state.doomed.is_doomed(bound, vc) else "Free"
-
-
-def _below(
-    state: State, chain: Chain, root: VirtualCell, idle: str, give_way: Callable[[], None]
-) -> Iterator[tuple[int, str, int]]:
-    """Level, state and number of a cell and all below it."""
-    tree, used = state.virtual, state.counts.used
-    rest = [root]
-    while rest:
-        give_way()
-        cell = rest.pop()
-        top, busy = tree.level[cell], used[cell]
-        if 0 < busy < chain.leaves[top]:
-            yield top, "Used", 1
-            rest += tree.children(cell)
-        else:
-            word = "Used" if busy else idle if cell == root else "Free"
-            yield from ((level, word, chain.leaves[top] // chain.leaves[level]) for level in range(LEAF_LEVEL, top + 1))

@@ -25,7 +25,7 @@ from paictl.cluster.picture import picture_data
 from paictl.doors import views
 from paictl.doors.callers import Guard
 from paictl.doors.core import DoorCore, NotServingError
-from paictl.doors.metrics import DoorMetrics
+from paictl.doors.metrics import FORMAT, DoorMetrics
 from paictl.doors.term import LeaderTerm
 from paictl.i18n import translated
 from paictl.serving.bodies import HttpError
@@ -131,7 +131,7 @@ class Api:
 
     async def _metrics(self, _request: Request) -> Response:
         data = await run_in_threadpool(self.metrics.text)
-        return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(data, media_type=FORMAT)
 
     async def _groups(self, request: Request) -> Response:
         name = unquote(request.url.path.removeprefix(_GROUPS)).strip("/")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -94,7 +95,9 @@ def make_room(
                     # before the first, too: pods may have come before its nodes were kept free
                     refuse_other_holds(cluster.windows(), own)
                     _check(cluster, room, kept, exactly=not done, done=number)
-                    begun = True
+                    if not begun:
+                        begun = True
+                        _note_plan(cluster, _weights(plan), _span(plan, timeout))
                     _move(cluster, move, timeout)
                     done += 1
                     moved(move)
@@ -107,6 +110,28 @@ def make_room(
                      reason=error.message),
                 hint=error.hint or "see what is left to do: paictl cluster defrag plan",
             ) from None  # fmt: skip
+        finally:
+            if begun:
+                _note_plan(cluster, {}, Millis(0))
+
+
+def _weights(plan: DefragPlan) -> dict[str, int]:
+    """The weight of the moves of a plan by who pays."""
+    weights: Counter[str] = Counter()
+    for move in plan.moves:
+        weights[move.vc] += move.weight
+    return dict(weights)
+
+
+def _span(plan: DefragPlan, timeout: Millis) -> Millis:
+    """For how long a plan may be carried out."""
+    return Millis(timeout * max(1, len(plan.moves)) + _SLACK)
+
+
+def _note_plan(cluster: DefragPorts, weights: Mapping[str, int], span: Millis) -> None:
+    """Keep what a plan is expected to cost for the metrics, which must not stop it."""
+    with suppress(PaictlError):
+        cluster.note_plan(weights, span)
 
 
 def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly: bool, done: int = 0) -> None:
@@ -129,7 +154,7 @@ def _kept(cluster: DefragPorts, plan: DefragPlan, timeout: Millis) -> Iterator[_
     Nodes of windows that others add meanwhile are theirs.
     """
     own: list[MaintenanceWindow] = []
-    span = Millis(timeout * max(1, len(plan.moves)) + _SLACK)
+    span = _span(plan, timeout)
 
     def keep(nodes: tuple[str, ...]) -> None:
         if nodes:
@@ -159,6 +184,8 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
     until = time.monotonic() + timeout / 1000
     while not _is_back(cluster, gang, gone):
         if time.monotonic() >= until:
+            with suppress(PaictlError):
+                cluster.note_failure(move.vc)
             message = text("{gang} has not come back within {span}", gang=move.key, span=span_text(timeout))
             hint = text("see why it waits: paictl job explain {job}", job=gang.job) if gang.job else "see its pods"
             raise PaictlError(message, hint=hint)

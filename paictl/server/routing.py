@@ -61,7 +61,7 @@ class Route:
     @property
     def page(self) -> bool:
         """Whether a browser shows the answer: errors are pages then, and who is not signed in is sent to sign in."""
-        return not self.path.startswith(("/api/", "/openapi", "/health"))
+        return not self.path.startswith(("/api/", "/openapi", "/health", "/metrics"))
 
     @property
     def reads_body(self) -> bool:

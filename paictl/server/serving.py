@@ -20,7 +20,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server import openapi
-from paictl.server.api import defrag, info, jobs, maintenance, oidc, templates, tokens, usage, users, vcs
+from paictl.server.api import defrag, info, jobs, maintenance, metrics, oidc, templates, tokens, usage, users, vcs
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
 from paictl.server.federation import Federation
@@ -263,6 +263,7 @@ def routes(
     sign_ins, federation = SignIns(), federation or Federation()
     api = (
         *info.ROUTES,
+        *metrics.ROUTES,
         *tokens.routes(sign_ins),
         *oidc.routes(federation),
         *users.routes(sign_ins),

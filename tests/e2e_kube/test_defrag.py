@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from paictl.cluster.defrag import DefragMove
 from paictl.cluster.interface import Cluster
 from paictl.operate.defrag import MovingError, make_room
 from paictl.scheduler.defrag import RoomRequest
@@ -36,7 +37,15 @@ def nodes_of(cluster: Cluster, key: str) -> set[str]:
     return {task.node for task in cluster.job(key).tasks}
 
 
-def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: KubeApi) -> None:
+def metric(jobs: JobRig, name: str) -> str:
+    """What the extender says of its virtual cluster A; empty for nothing."""
+    line = f'paictl_extender_{name}{{vc="A"}} '
+    lines = jobs.rig.text("/metrics").splitlines()
+    return next((one.removeprefix(line) for one in lines if one.startswith(line)), "")
+
+
+def scatter(cluster: Cluster, api: KubeApi) -> None:
+    """Two small jobs on two nodes, so that one has to move for seven whole nodes."""
     for name, size in (("keep1", 1), ("fill1", 3), ("keep2", 2), ("fill2", 2)):
         cluster.submit([request(name, {"worker": role(size)}, priority="oppo")])
         awaited(cluster, f"ann~{name}", runs)
@@ -44,6 +53,10 @@ def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: 
     for name in ("fill1", "fill2"):
         cluster.stop_job(f"ann~{name}")
     until(lambda: len([pod for pod in api.pods(SPACE) if pod["status"]["phase"] == "Running"]) == 2, PATIENCE, "gone")
+
+
+def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: KubeApi, jobs: JobRig) -> None:
+    scatter(cluster, api)
     made = cluster.plan_moves([ROOM])
     assert [move.key for move in made.moves] == ["ann~keep1"], "the one that loses least"
     pod = next(pod for pod in api.pods(SPACE) if "keep1" in pod["metadata"]["name"])
@@ -59,7 +72,16 @@ def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: 
     assert cluster.windows() == ()
     assert {one["metadata"]["uid"] for one in api.pods(SPACE)} >= {pod["metadata"]["uid"]}, "nothing has moved"
     held = []
-    make_room(cluster, made, TIMEOUT, lambda move: held.append((move.key, [one.nodes for one in cluster.windows()])))
+
+    def moved(move: DefragMove) -> None:
+        held.append((move.key, [one.nodes for one in cluster.windows()]))
+        planned = f"{float(made.weight)}"
+        until(lambda: metric(jobs, "defrag_planned_weight_device_seconds") == planned, 20, "the plan's weight")
+
+    make_room(cluster, made, TIMEOUT, moved)
+    until(lambda: metric(jobs, "defrag_moves_total") == "1.0", 20, "the move is counted")
+    until(lambda: metric(jobs, "defrag_planned_weight_device_seconds") == "0.0", 20, "no plan is under way")
+    assert metric(jobs, "defrag_moves_failed_total") == "0.0"
     (room,) = made.rooms
     assert room.plan is not None
     assert held == [("ann~keep1", [room.plan.nodes])]
@@ -70,3 +92,13 @@ def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: 
     assert cluster.windows() == ()
     cluster.submit([request("big", {"worker": role(4, 7)}, priority="oppo")])
     awaited(cluster, "ann~big", runs)
+
+
+def test_a_gang_that_does_not_come_back_in_time_is_counted(cluster: Cluster, api: KubeApi, jobs: JobRig) -> None:
+    before = float(metric(jobs, "defrag_moves_failed_total") or 0)
+    scatter(cluster, api)
+    with pytest.raises(MovingError, match="0 of 1 gangs were moved: ann~keep1 has not come back"):
+        make_room(cluster, cluster.plan_moves([ROOM]), Millis(0))
+    until(lambda: metric(jobs, "defrag_moves_failed_total") == f"{before + 1}", 20, "the failure is counted")
+    until(lambda: metric(jobs, "defrag_planned_weight_device_seconds") == "0.0", 20, "no plan is under way")
+    awaited(cluster, "ann~keep1", runs)

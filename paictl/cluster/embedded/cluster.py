@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.storages import EmbeddedStorages
     from paictl.cluster.embedded.templates import EmbeddedTemplates
     from paictl.cluster.embedded.users import EmbeddedUsers
+    from paictl.cluster.figures import ClusterFigures
     from paictl.cluster.interface import (
         DeviceTime,
         MaintenanceWindow,
@@ -345,6 +346,10 @@ class EmbeddedCluster:
         """Spans of device time that reach into a window."""
         return self._live.usage(start, end)
 
+    def figures(self) -> ClusterFigures:
+        """What the scheduler knows now, for Prometheus."""
+        return self._live.figures()
+
     # --- defragmentation
 
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
@@ -362,6 +367,14 @@ class EmbeddedCluster:
     def evict_gang(self, gang: GangPods) -> None:
         """Evict all pods of a gang; they start again."""
         self._live.evict_gang(gang)
+
+    def note_plan(self, weights: Mapping[str, int], span: Millis) -> None:
+        """Keep the weight of the plan that is carried out."""
+        self._live.note_plan(weights, span)
+
+    def note_failure(self, vc: str) -> None:
+        """Count a gang that was evicted and has not come back in time."""
+        self._live.note_failure(vc)
 
     # --- scheduling
 

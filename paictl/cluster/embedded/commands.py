@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Self
 from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
+from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
@@ -225,8 +226,40 @@ class EvictGang(LoggedCommand):
     reason: str
 
     def act(self, world: World) -> None:
-        """Evict them."""
+        """Evict them, and count a move for defragmentation."""
+        from paictl.cluster.embedded.defrag import gangs_in  # late: few commands move gangs
+
+        job = world.jobs.get(self.job)
+        moved = () if job is None or self.reason != REASON else gangs_in(world, job)
         world.evict_gang(self.job, self.group, self.reason)
+        for gang in moved:
+            if not self.group or gang.group == self.group:
+                world.moves = with_move(world.moves, gang)
+
+
+@frozen
+class NotePlan(LoggedCommand):
+    """A plan of moves of these weights by virtual cluster is carried out; empty: none is any more."""
+
+    do: ClassVar[str] = "note-plan"
+    weights: Mapping[str, int]
+    span: Millis
+
+    def act(self, world: World) -> None:
+        """Keep it."""
+        world.moves = with_plan(world.moves, self.weights, Millis(world.now + self.span))
+
+
+@frozen
+class NoteFailure(LoggedCommand):
+    """A gang of a virtual cluster was evicted for a plan and has not come back in time."""
+
+    do: ClassVar[str] = "note-failed-move"
+    vc: str
+
+    def act(self, world: World) -> None:
+        """Count it."""
+        world.moves = with_failure(world.moves, self.vc)
 
 
 @frozen
@@ -403,7 +436,8 @@ class RunOut(LoggedCommand):
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
     BringUp, Submit, StopJob, TagJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices,
-    WipeService, Tick, RunOut, AddWindow, RemoveWindow, EvictGang, AddReservation, RemoveReservation,
+    WipeService, Tick, RunOut, AddWindow, RemoveWindow, EvictGang, NotePlan, NoteFailure, AddReservation,
+    RemoveReservation,
 )  # fmt: skip
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 

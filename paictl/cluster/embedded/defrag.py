@@ -47,19 +47,27 @@ def gangs_of(world: World) -> tuple[GangPods, ...]:
     return tuple(pods for pods, _, _ in _gangs(world))
 
 
+def gangs_in(world: World, job: LiveJob) -> tuple[GangPods, ...]:
+    """Those of one job."""
+    return tuple(pods for pods, _ in _gangs_in(world, job))
+
+
 def _gangs(world: World) -> Iterator[tuple[GangPods, LiveJob, list[tuple[TaskRef, Run]]]]:
     for job in world.jobs.values():
-        running = list(job.running())
-        if not running:
-            continue
-        if job.job.gang:  # starts again as a whole, whichever pod goes
-            yield _pods(world, job, "", running), job, running
-            continue
-        groups: dict[str, list[tuple[TaskRef, Run]]] = {}
-        for ref, run in running:
-            groups.setdefault(job.request(ref).group, []).append((ref, run))
-        for group, refs in groups.items():
-            yield _pods(world, job, group, refs), job, refs
+        for pods, refs in _gangs_in(world, job):
+            yield pods, job, refs
+
+
+def _gangs_in(world: World, job: LiveJob) -> Iterator[tuple[GangPods, list[tuple[TaskRef, Run]]]]:
+    running = list(job.running())
+    if running and job.job.gang:  # starts again as a whole, whichever pod goes
+        yield _pods(world, job, "", running), running
+        return
+    groups: dict[str, list[tuple[TaskRef, Run]]] = {}
+    for ref, run in running:
+        groups.setdefault(job.request(ref).group, []).append((ref, run))
+    for group, refs in groups.items():
+        yield _pods(world, job, group, refs), refs
 
 
 def _pods(world: World, job: LiveJob, group: str, refs: list[tuple[TaskRef, Run]]) -> GangPods:

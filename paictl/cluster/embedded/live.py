@@ -6,6 +6,7 @@ Loaded only when something is to be decided, done or computed: `cluster` answers
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -31,6 +32,7 @@ from paictl.cluster.interface import (
     ConfigVersion,
     DeviceTime,
     Event,
+    EventKind,
     JobRequest,
     JobView,
     MachineSpec,
@@ -38,6 +40,7 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.maintenance import refuse_other_holds, shown
+from paictl.cluster.movetotals import REASON
 from paictl.units import Millis, instant, millis_between, unix_millis
 from paictl.workload.budgets import MonthUse, month_of
 from paictl.workload.lending import lend_use
@@ -45,6 +48,7 @@ from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.figures import ClusterFigures
     from paictl.cluster.interface import MaintenanceWindow, NodeView, PromisedStart, ReservationView, ServiceView
     from paictl.cluster.maintenance import WindowRequest
     from paictl.cluster.picture import Picture
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
+    from paictl.workload.usage import UsageAmount
 
 Given = TypeVar("Given")
 
@@ -214,9 +219,15 @@ class Live(WithPages, ImaginedPods):
 
     def evict_gang(self, gang: GangPods) -> None:
         """Evict all pods of a gang."""
-        from paictl.cluster.defrag import REASON
-
         self._write(commands.EvictGang(gang.job, gang.group, REASON), lambda _: None)
+
+    def note_plan(self, weights: Mapping[str, int], span: Millis) -> None:
+        """Keep the weight of the plan that is carried out."""
+        self._write(commands.NotePlan(dict(weights), span), lambda _: None)
+
+    def note_failure(self, vc: str) -> None:
+        """Count a gang that was evicted and has not come back in time."""
+        self._write(commands.NoteFailure(vc), lambda _: None)
 
     # --- jobs
 
@@ -356,11 +367,34 @@ class Live(WithPages, ImaginedPods):
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """The device time of a window, up to the present."""
         with self._world() as world:
-            epoch, ledger = self.epoch, world.usage
+            epoch = self.epoch
             first, last = millis_between(epoch, start), Millis(min(millis_between(epoch, end), world.now))
-            spans = chain(self._store.usage(first, last), ledger.closed, ledger.open_spans(world.now))
-            amounts = tuple(amount for span in spans for amount in span.amounts(first, last))
-            return DeviceTime(amounts, instant(epoch, last), instant(epoch, ledger.since))
+            return DeviceTime(
+                tuple(self._amounts(world, first, last)), instant(epoch, last), instant(epoch, world.usage.since)
+            )
+
+    def _amounts(self, world: World, first: Millis, last: Millis) -> Iterator[UsageAmount]:
+        """The device time of a window up to the present."""
+        ledger = world.usage
+        for span in chain(self._store.usage(first, last), ledger.closed, ledger.open_spans(world.now)):
+            yield from span.amounts(first, last)
+
+    def figures(self) -> ClusterFigures:
+        """What the scheduler knows now."""
+        from paictl.cluster.embedded.figures import day_of, scheduler_figures
+        from paictl.cluster.figures import ClusterFigures
+
+        with self._world() as world:
+            engine = world.dispatcher.engine
+            seen, cells = (None, None) if engine is None else scheduler_figures(world, engine)
+            spent: Counter[tuple[str, str]] = Counter()
+            for amount in self._amounts(world, day_of(world), world.now):
+                spent[amount.vc, amount.kind.value] += amount.amount
+            fresh = Counter(event.kind for event in world.events)
+            preempted, repaired = (
+                fresh[kind] + self._store.count_events(kind) for kind in (EventKind.PREEMPTED, EventKind.REPAIRED)
+            )
+            return ClusterFigures(seen, cells, spent, preempted, repaired)
 
     # --- configuration and services
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.embedded.records import Timer
+from paictl.cluster.figures import SharingFigures
 from paictl.cluster.interface import EventKind, PromisedStart
 from paictl.cluster.jobwords import refuse_held
 from paictl.scheduler.occupancy import OPPORTUNISTIC
@@ -225,6 +226,30 @@ class WorldSharing:
         for counted in (self._held, self._borrowed, self._lent, self._used_devices):
             if counted is not None:
                 counted.note(outcomes)
+
+    def figures(self) -> SharingFigures:
+        """Budgets, limits and what is lent now, for the metrics; nothing without a scheduler."""
+        engine, rules = self._world.dispatcher.engine, self.rules
+        if engine is None:
+            return SharingFigures()
+        promised, used, borrowed = promises_by_vc(engine.state), self._in_use(engine), self.borrowed()
+        lendable = rules.lending.lendable(lend_use(engine.state, promised, used)) if rules.lending else {}
+        recent: Counter[str] = Counter()
+        if rules.order is not None and self._recent is not None:
+            self.enter()
+            recent.update(dict.fromkeys(promised, 0))
+            for (vc, _), amount in self._recent.until(
+                self._world.now, self._world.usage.open_spans(self._world.now)
+            ).items():
+                recent[vc] += amount
+        return SharingFigures(
+            tuple(rules.budgets.states(self.used())) if rules.budgets else (),
+            tuple((vc, user, devices, most) for (vc, user), devices in sorted(self.held().items())
+                  if (most := rules.limits.of(vc, user)) is not None),
+            tuple((vc, borrowed.get(vc, 0), most) for vc, most in sorted(rules.borrowing.devices.items())),
+            tuple((vc, lendable.get(vc, 0), most) for vc, most in sorted(rules.lending.devices.items())),
+            recent, tuple(rules.departments.use(promised, used)),
+        )  # fmt: skip
 
     # --- who is preempted
 

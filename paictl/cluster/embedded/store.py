@@ -237,6 +237,11 @@ class Store:
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
             yield Happened(number, Millis(at), EventKind(kind), target, message, _parsed(data))
 
+    def count_events(self, kind: EventKind) -> int:
+        """How often something has happened."""
+        found: int = self._db.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0]
+        return found
+
     def append_usage(self, spans: Iterable[UsageSpan]) -> None:
         """Add closed spans of device time to the books."""
         rows = [(s.kind, s.vc, s.user, s.job, s.sku, s.devices, s.start, s.end, s.lost) for s in spans]

@@ -46,6 +46,7 @@ from paictl.cluster.interface import (
     EventKind,
     JobRequest,
 )  # fmt: skip
+from paictl.cluster.movetotals import MoveTotal
 from paictl.i18n import text
 from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
@@ -87,6 +88,8 @@ class World(WithWindows, WithReservations, WithHardware):
         """Maintenance windows that have not ended."""
         self.reservations = Reservations()
         """Reservations that are not over."""
+        self.moves: dict[str, MoveTotal] = {}
+        """What moves of gangs for larger ones have cost, by virtual cluster."""
         self.usage = UsageLedger(self.now)
         """Device time; its closed spans are the caller's to take away."""
         self.epoch = Millis(0)

@@ -15,6 +15,7 @@ from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.store import whole
 from paictl.cluster.embedded.world import World
+from paictl.cluster.movetotals import totals_data, totals_from
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
@@ -45,6 +46,7 @@ def dump(world: World) -> dict[str, Any]:
         "month": world.sharing.dump(),
         **({"windows": [asdict(window) for window in world.windows]} if world.windows else {}),
         **({"reservations": list(map(reservation_row, world.reservations))} if world.reservations else {}),
+        **({"moves": totals_data(world.moves)} if world.moves else {}),
         "engine": None if engine is None else _dump_engine(engine),
         "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
@@ -64,6 +66,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.numbers = dict(data["numbers"])
     world.windows = Windows(tuple(map(read_window, data.get("windows", ()))))
     world.dispatcher.windows = world.windows
+    world.moves = totals_from(data.get("moves", {}))
     world.sharing.restore(data.get("month"))
     world.reserve(Reservations(tuple(map(read_reservation, data.get("reservations", ())))))
     loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)

@@ -29,7 +29,8 @@ from paictl.cluster.kubernetes.templates import TemplateStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.kubernetes.windows import WindowStore
-from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.maintenance import UNIX, WindowRequest
+from paictl.cluster.movetotals import with_failure, with_plan
 from paictl.cluster.picture import Picture
 from paictl.cluster.reservations import ReservationRequest, names_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
@@ -63,7 +64,7 @@ from paictl.i18n import text
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
-from paictl.units import DurationError, Millis, parse_duration
+from paictl.units import DurationError, Millis, millis_between, parse_duration
 from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
@@ -459,6 +460,17 @@ class KubernetesCluster:
         """Evict all pods of a gang by the Eviction API, which knows disruption budgets."""
         with told():
             self._looker.evict_gang(gang)
+
+    def note_plan(self, weights: Mapping[str, int], span: Millis) -> None:
+        """Keep the weight of the plan that is carried out beside the windows, where the scheduler reads it."""
+        with told():
+            until = Millis(millis_between(UNIX, self.now) + span)
+            self._windows.change_moves(lambda totals: with_plan(totals, weights, until))
+
+    def note_failure(self, vc: str) -> None:
+        """Count a gang that was evicted and has not come back in time."""
+        with told():
+            self._windows.change_moves(lambda totals: with_failure(totals, vc))
 
     # --- configuration
 

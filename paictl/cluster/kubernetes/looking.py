@@ -17,6 +17,7 @@ from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX
+from paictl.cluster.movetotals import with_move
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.times import promised_at
 from paictl.cluster.scheduling import Impact, JobExplanation
@@ -162,7 +163,7 @@ class SchedulingReader:
 
         evict(self._client, gang, self._all("/api/v1/pods", _GOING_ON))
         with suppress(PaictlError):  # its pods are on their way out: a total that is not written must not stop the move
-            self._windows.count_move(gang)
+            self._windows.change_moves(lambda totals: with_move(totals, gang))
 
     def _gang_scene(self) -> DefragScene:
         from paictl.cluster.kubernetes.defrag import scene_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE, labels
 from paictl.cluster.maintenance import (
@@ -18,7 +18,7 @@ from paictl.cluster.maintenance import (
     windows_text,
 )
 from paictl.cluster.movetotals import KEY as MOVES
-from paictl.cluster.movetotals import totals_of, totals_text, with_move
+from paictl.cluster.movetotals import MoveTotal, totals_of, totals_text
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_of, reservations_text
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
@@ -28,9 +28,6 @@ from paictl.remote.kube.objects import NOT_FOUND, create, find, path_of, replace
 from paictl.units import Millis, millis_between
 from paictl.workload.reservations import Reservations
 from paictl.workload.windows import Windows
-
-if TYPE_CHECKING:
-    from paictl.cluster.defrag import GangPods
 
 _TRIES: Final = 5
 _KEPT: Final = 86_400_000
@@ -100,11 +97,11 @@ class WindowStore:
         """Remove a reservation; raises `PaictlError` if there is none of that name."""
         self.change_reservations(lambda known: known.current(_millis(now)).without(name))
 
-    def count_move(self, gang: GangPods) -> None:
-        """Add a gang that was evicted to the totals of moves; raises `ConflictError` if others write all the time."""
+    def change_moves(self, change: Callable[[dict[str, MoveTotal]], dict[str, MoveTotal]]) -> None:
+        """Write what moves have cost after a change; raises `ConflictError` if others write all the time."""
         for _ in range(_TRIES):
             known = self._object()
-            if self._replace({MOVES: totals_text(with_move(totals_of(known), gang))}, known):
+            if self._replace({MOVES: totals_text(change(totals_of(known)))}, known):
                 return
         raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from paictl.cluster.defrag import GangPods
 from paictl.cluster.interface import ConflictError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
-from paictl.cluster.maintenance import NAME, WindowRequest
-from paictl.cluster.movetotals import KEY, MoveTotal, totals_of, totals_text
+from paictl.cluster.maintenance import NAME, UNIX, WindowRequest
+from paictl.cluster.movetotals import KEY, MoveTotal, planned_weights, totals_of, totals_text
 from paictl.cluster.presets import preset_files
 from paictl.remote.kube.client import Json
-from paictl.units import Millis
+from paictl.units import Millis, millis_between
 from tests.unit.cluster.fakekube import FakeKube
 
 PATH = f"/api/v1/namespaces/paictl-system/configmaps/{NAME}"
@@ -100,7 +100,9 @@ def test_a_move_is_made_although_others_write_all_the_time(kube: FakeKube) -> No
              '{"\\ud800": {"gangs": 1, "lostDeviceSeconds": 1}}',
              f'{{"vision": {{"gangs": 1{400 * "0"}, "lostDeviceSeconds": 1}}}}',
              f'{{"vision": {{"gangs": 1, "lostDeviceSeconds": 1{400 * "0"}}}}}',
-             '{"vision": {"gangs": -1, "lostDeviceSeconds": 1}}'],
+             '{"vision": {"gangs": -1, "lostDeviceSeconds": 1}}',
+             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "failed": -1}}',
+             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "plannedWeight": 9, "plannedUntil": "soon"}}'],
 )  # fmt: skip
 def test_a_damaged_total_begins_anew(kube: FakeKube, text: str) -> None:
     cluster(kube).add_window(WindowRequest(("w1",), HOUR, hold=True))
@@ -110,6 +112,27 @@ def test_a_damaged_total_begins_anew(kube: FakeKube, text: str) -> None:
     assert counted(kube) == {"vision": MoveTotal(1, Millis(240_000))}
 
 
-@given(st.dictionaries(st.text(), st.builds(MoveTotal, st.integers(0, 10**6), st.integers(0, 10**14).map(Millis))))
+COUNTS = st.integers(0, 10**6)
+MILLIS = st.integers(0, 10**14).map(Millis)
+TOTALS = st.one_of(
+    st.builds(MoveTotal, COUNTS, MILLIS, COUNTS),
+    st.builds(MoveTotal, COUNTS, MILLIS, COUNTS, COUNTS, MILLIS.filter(bool)),
+)
+
+
+@given(st.dictionaries(st.text(), TOTALS))
 def test_what_is_written_is_read(totals: dict[str, MoveTotal]) -> None:
     assert totals_of({"data": {KEY: totals_text(totals)}}) == totals
+
+
+def test_the_plan_that_is_carried_out_and_gangs_that_failed_are_kept_beside_the_windows(kube: FakeKube) -> None:
+    cluster(kube).evict_gang(running(kube, "a", "vision", devices=4, lost=60_000))
+    cluster(kube).note_plan({"vision": 1200, "nlp": 300}, HOUR)
+    now = millis_between(UNIX, cluster(kube).now)
+    assert planned_weights(counted(kube), now) == {"vision": 1200, "nlp": 300}
+    assert planned_weights(counted(kube), Millis(now + 2 * HOUR)) == {"vision": 0, "nlp": 0}, "of a killed client"
+    cluster(kube).note_failure("nlp")
+    cluster(kube).note_plan({"nlp": 7}, HOUR)
+    assert planned_weights(counted(kube), now) == {"vision": 0, "nlp": 7}, "there is one plan at a time"
+    cluster(kube).note_plan({}, Millis(0))
+    assert counted(kube) == {"vision": MoveTotal(1, Millis(240_000)), "nlp": MoveTotal(failed=1)}

@@ -14,6 +14,7 @@ from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping, views
 from paictl.doors.metrics import DoorMetrics
+from paictl.doors.windows import now_of
 from paictl.remote.kube.client import Json, KubeError
 from paictl.units import Millis
 from paictl.workload.reservations import Reservation, Reservations
@@ -265,7 +266,11 @@ def test_explain_says_which_window_and_with_which_run_time_it_would_start(harnes
 
 def test_what_defragmentation_has_moved_is_told_by_who_paid(harness: Harness) -> None:
     """Clients move gangs, and keep the totals beside the windows; a new process tells them too."""
-    totals = {"A": MoveTotal(2, Millis(90_500)), "B": MoveTotal(1, Millis(0))}
+    now = now_of(harness.core)
+    totals = {
+        "A": MoveTotal(2, Millis(90_500), 1, 4_800, Millis(now + HOUR)),
+        "B": MoveTotal(1, Millis(0), 0, 300, Millis(now)),  # of a client that was killed
+    }
     for _ in range(2):
         harness.core.windows_changed({"data": {MOVES: totals_text(totals)}})
         said = DoorMetrics(lambda: harness.core, "paictl_placer").text().decode().splitlines()
@@ -274,6 +279,10 @@ def test_what_defragmentation_has_moved_is_told_by_who_paid(harness: Harness) ->
             'paictl_placer_defrag_moves_total{vc="B"} 1.0',
             'paictl_placer_defrag_lost_device_seconds_total{vc="A"} 90.5',
             'paictl_placer_defrag_lost_device_seconds_total{vc="B"} 0.0',
+            'paictl_placer_defrag_moves_failed_total{vc="A"} 1.0',
+            'paictl_placer_defrag_moves_failed_total{vc="B"} 0.0',
+            'paictl_placer_defrag_planned_weight_device_seconds{vc="A"} 4800.0',
+            'paictl_placer_defrag_planned_weight_device_seconds{vc="B"} 0.0',
         ]
         harness.begin(harness.core.spec)
         harness.open(NODES)
