@@ -16,6 +16,7 @@ from paictl.cli import console
 from paictl.cli.app import app
 from paictl.cli.helptext import argument_word
 from paictl.cli.settings import settings
+from paictl.cli.synonyms import OPTION_SYNONYMS
 from paictl.cli.userconfig import setting
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import recalled, text
@@ -202,5 +203,8 @@ def _near(error: Any) -> str:
     """The word that was most likely meant; empty where none is near."""
     if near := getattr(error, "near", ""):
         return str(near)
-    options = getattr(error, "possibilities", None)
-    return nearest(error.option_name, options, 0.6) or "" if options else ""
+    if not hasattr(error, "possibilities"):
+        return ""
+    known = {option for param in error.ctx.command.params for option in param.opts}
+    meant = next((option for option in OPTION_SYNONYMS.get(error.option_name, ()) if option in known), "")
+    return meant or nearest(error.option_name, error.possibilities or (), 0.6) or ""

@@ -68,7 +68,8 @@ SYNONYMS: dict[str, str | Text] = {
     "node describe": "paictl node show",
     "node disable": "paictl node cordon",
     "node drain": text(
-        "{cordon} (no new pods start there), then {stop} for the jobs that are still running",
+        "{window}, which empties it by then; or {cordon} (no new pods start there), then {stop} for its jobs",
+        window="paictl maintenance add --nodes NAME --from +1h --for 2h",
         cordon="paictl node cordon NAME",
         stop="paictl job stop",
     ),
@@ -100,3 +101,32 @@ SYNONYMS: dict[str, str | Text] = {
     "sim simulate": "paictl sim run",
 }
 """From the words after ``paictl`` to what is to be typed."""
+
+OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "--address": ("--listen",),
+    "--assume-yes": ("--yes",),
+    "--auto-approve": ("--yes",),
+    "--bind": ("--listen",),
+    "--confirm": ("--yes",),
+    "--context": ("--cluster",),
+    "--dir": ("--path", "--output"),
+    "--duration": ("--for",),
+    "--file": ("--path",),
+    "--force": ("--yes",),
+    "--format": ("--output",),
+    "--host": ("--listen",),
+    "--hosts": ("--nodes",),
+    "--kubeconfig": ("--cluster",),
+    "--language": ("--lang",),
+    "--locale": ("--lang",),
+    "--node": ("--nodes",),
+    "--port": ("--listen",),
+    "--queue": ("--vc",),
+    "--since": ("--from",),
+    "--start": ("--from",),
+    "--tail": ("--lines",),
+    "--tenant": ("--vc",),
+    "--virtual-cluster": ("--vc",),
+    "--watch": ("--follow", "--wait"),
+}
+"""From an option of other tools to those of ours; the first that a command has is meant."""

@@ -254,4 +254,4 @@ def test_a_help_page_in_chinese_has_the_same_lines_of_command(
 @pytest.mark.parametrize("words", SYNONYMS)
 def test_what_is_said_of_a_word_of_another_tool_is_chinese_where_it_is_more_than_a_command(words: str) -> None:
     chinese = i18n.translated(SYNONYMS[words], "zh")
-    assert not {"or", "then", "which", "for", "the"} & set(re.findall(r"[a-z]+", chinese)), chinese
+    assert not {"or", "then", "which", "for", "the"} & set(re.findall(r"(?<!-)\b[a-z]+", chinese)), chinese
