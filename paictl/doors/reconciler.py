@@ -291,7 +291,11 @@ class Reconciler:
         for waiting in preemption.waiting:
             entry = self.core.table.by_uid.get(waiting)
             if entry is not None:
-                self.core.record(pod_events.hindered(entry.ref, victim.key, why))
+                own = self.core.table.same_user(waiting, victim.uid)
+                told = (
+                    pod_events.hindered(entry.ref, victim.key, why) if own else pod_events.hindered_elsewhere(entry.ref)
+                )
+                self.core.record(told)
 
     def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> bool:
         """Evict one pod; whether the API server has agreed."""

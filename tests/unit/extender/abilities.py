@@ -223,7 +223,7 @@ class AbilitiesWorld:
             names = answer.names
             self.refused(" ".join(answer.failed.values()) + " ".join(answer.hopeless.values()))
             if self.unbound and self.dice.random() < self.unbound:
-                continue
+                names = ()
             if names and not pod["spec"].get("nodeName"):
                 assert self.harness.bind(pod, self.dice.choice(names)) == ""
             if pod["spec"].get("nodeName"):
