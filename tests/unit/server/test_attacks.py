@@ -363,6 +363,17 @@ def test_templates_that_make_a_job_too_large_are_refused(server: Server, path: s
     assert server.ask("POST", path, token=server.token("ann"), body=large_job(900)).status in (200, 202)
 
 
+@pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/jobs/check"])
+@pytest.mark.parametrize("first", ["", "# paictl: ignore-file=JOB620\n"])
+def test_a_job_with_a_billion_ports_is_refused(server: Server, path: str, first: str) -> None:
+    """A line of ten characters; the validator may be told to be silent about it."""
+    text = first + JOB.format(name="ports", vc="vc1").replace("gpu: 1", "gpu: 1, ports: {a: 2000000000}")
+    assert "2000000000" in text
+    reply = server.ask("POST", path, token=server.token("ann"), body=text.encode())
+    assert "at most 1,000 ports" in reply.text
+    assert server.cluster.jobs() == []
+
+
 def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: Server) -> None:
     """Eight plans of moves, each of half a minute, would take all threads."""
     gate, begun = threading.Event(), list[str]()
