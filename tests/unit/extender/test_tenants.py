@@ -231,3 +231,17 @@ def test_who_preempts_its_own_pods_learns_their_names() -> None:
     noted = high["metadata"]["annotations"]
     noted[SCHEDULING_SPEC] = noted[SCHEDULING_SPEC].replace('"priority": 0', '"priority": 9')
     assert "preempted for group team-a/high: team-a/low" in next(iter(harness.ask(high).failed.values()))
+
+
+def test_a_grace_period_of_years_keeps_no_pod_on_a_node_in_maintenance() -> None:
+    harness = two_tenants()
+    ages = member("team-a", "ages", "A", "team-a/ages", 1)
+    ages["spec"]["terminationGracePeriodSeconds"] = 10**8
+    soon = member("team-a", "soon", "A", "team-a/soon", 1)
+    soon["spec"]["terminationGracePeriodSeconds"] = 120
+    nodes = tuple(sorted(harness.run(made) for made in (ages, soon)))
+    harness.core.windows_changed(
+        {"data": {KEY: windows_text(Windows((Window("w", nodes, Millis(0), Millis(10**9)),)))}}
+    )
+    harness.reconciler.reconcile()
+    assert sorted(graces(harness), key=str) == [300, None]
