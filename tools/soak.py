@@ -51,7 +51,16 @@ def play_fickle(seed: int, operations: int, _: bool) -> Counter[str]:
     """The same as `play_abilities` with pods that are changed and made again while they wait."""
     from tests.unit.extender.fickle import FickleWorld
 
-    return _played(FickleWorld(seed), seed, operations)
+    world = FickleWorld(seed)
+    world.pushes = 0.5
+    return _played(world, seed, operations)
+
+
+def play_placer(seed: int, operations: int, _: bool) -> Counter[str]:
+    """The same behind the placer."""
+    from tests.unit.placer.pinned import PinnedWorld
+
+    return _played(PinnedWorld(seed), seed, operations)
 
 
 def play_abilities(seed: int, operations: int, _: bool) -> Counter[str]:
@@ -98,11 +107,17 @@ def main() -> int:
     parser.add_argument("--no-digests", action="store_true", help="do not check that plans leave the state unchanged")
     parser.add_argument("--abilities", action="store_true", help="play a door with all of `sharing` on, not the core")
     parser.add_argument("--fickle", action="store_true", help="the same with pods that change while they wait")
+    parser.add_argument("--placer", action="store_true", help="the same behind the placer")
     parser.add_argument("--embedded", action="store_true", help="play a cluster on this machine, not the core")
     args = parser.parse_args()
     clusters = -(-args.operations // OPERATIONS)
     seeds = iter(range(args.seed, args.seed + clusters))
-    worlds = {play_abilities: args.abilities, play_fickle: args.fickle, play_embedded: args.embedded}
+    worlds = {
+        play_abilities: args.abilities,
+        play_fickle: args.fickle,
+        play_placer: args.placer,
+        play_embedded: args.embedded,
+    }
     played = next((world for world, chosen in worlds.items() if chosen), play)
     stats, begin, done = Counter[str](), time.monotonic(), 0
     with ProcessPoolExecutor(args.jobs) as pool:

@@ -23,6 +23,8 @@ from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, delete, find
 from paictl.workload.fields import JobError
 
 INVALID: Final = 422
+NO_PORTS: Final = "allocate a nodePort"
+"""What the API server says when none is left, as an internal error."""
 
 
 class LaterError(PaictlError):
@@ -125,10 +127,20 @@ def _prepare(client: KubeClient, context: JobContext, attempt: int) -> None:
         name = path_of(JOBS_NAMESPACE, "secrets", ssh.secret_name(context.pai))
         if find(client, name) is None:
             _make(client, kind, manifests.ssh_secret(context, access), context)
-        for body in manifests.ssh_services(context, find(client, name) or {}):
-            _make(client, path_of(JOBS_NAMESPACE, "services"), body, context)
+        _open_ports(client, manifests.ssh_services(context, find(client, name) or {}), context)
     if len(context.job.roles) > 1 or context.job.roles[0].instances > 1:
         _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(context), context)
+
+
+def _open_ports(client: KubeClient, services: Sequence[Json], context: JobContext) -> None:
+    """Give tasks ports on the nodes while there are any: jobs of others may have taken all, and nobody waits then."""
+    for body in services:
+        try:
+            _make(client, path_of(JOBS_NAMESPACE, "services"), body, context)
+        except KubeError as error:
+            if NO_PORTS not in error.message:
+                raise
+            return
 
 
 def release_ports(client: KubeClient, context: JobContext) -> None:

@@ -39,7 +39,7 @@ class RoleOptions:
     infiniband: bool = False
     ports: Mapping[str, int] | None = None
 
-    def port_lists(self) -> dict[str, tuple[int, ...]]:
+    def port_lists(self) -> dict[str, range]:
         """The ports of each task by label."""
         return port_lists(self.ports or {})
 

@@ -122,12 +122,16 @@ def preempting(pod: PodRef, reason: str) -> PodEvent:
 
 
 def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[str, ...]]], table: PodTable) -> str:
-    """Whom a pod waits for."""
+    """Whom a pod waits for; by name those of its own user or namespace only, because its owner reads this."""
     uids = [uid for _, found in victims for uid in found]
     nodes = listed([node for node, _ in victims])
+    own = [table.name(uid) for uid in uids if table.same_user(request.uid, uid)]
+    names = [listed(own)] if own else []
+    if others := len(uids) - len(own):
+        names.append(f"{others} of {'another tenant' if others == 1 else 'other tenants'}")
     return (
         f"pod waits for {len(uids)} pod{'' if len(uids) == 1 else 's'} on {nodes} to end, preempted for "
-        f"group {request.group}: {listed([table.name(uid) for uid in uids])}"
+        f"group {request.group}: {', '.join(names)}"
     )
 
 
@@ -150,6 +154,12 @@ def place_rewritten(pod: PodRef) -> PodEvent:
     """Somebody has changed the annotation by which a pod holds its devices."""
     message = f"the annotation {BIND_INFO} was changed after the pod was bound: it keeps the devices that it was given"
     return PodEvent(pod, "PlacementRewritten", message, warning=True)
+
+
+def hindered_elsewhere(pod: PodRef) -> PodEvent:
+    """The same where the victim, and the budget that the API server names, are another tenant's."""
+    message = "a pod of another tenant cannot be evicted yet: a disruption budget protects it"
+    return PodEvent(pod, "PreemptionHindered", message, warning=True)
 
 
 def hindered(pod: PodRef, victim: str, why: str) -> PodEvent:

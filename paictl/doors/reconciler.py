@@ -156,7 +156,7 @@ class Reconciler:
         """Evict a pod of a gang that will not be whole."""
         if not self._may_act():
             return
-        answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+        answer, refusal = self._evict_kindly(ref)
         match answer:
             case Eviction.TAKEN:
                 self.core.record(pod_events.place_given_back(ref, why))
@@ -187,13 +187,19 @@ class Reconciler:
                 if isinstance(gang, FailingGang) and gang.members:
                     self._lose(LostMember(ref, gang.why, dead=False))
                     continue
-                answer, refusal = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
+                answer, refusal = self._evict_kindly(ref)
                 if answer is Eviction.TAKEN:
                     self.core.record(gang.event(ref))
                 elif answer is Eviction.REFUSED:
                     self.core.record(pod_events.hindered(ref, ref.key, refusal))
                 else:
                     self._check(ref)
+
+    def _evict_kindly(self, ref: PodRef) -> tuple[Eviction, str]:
+        """Evict a pod for which nobody waits, with the time that it asks for; but no node waits for years."""
+        entry, longest = self.core.table.by_uid.get(ref.uid), self.core.options.longest_grace
+        grace = int(longest) if entry is not None and entry.grace > longest else None
+        return pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=grace)
 
     def _lose_members(self) -> None:
         """Give up the pods on lost nodes whose gangs replace them."""
@@ -291,7 +297,11 @@ class Reconciler:
         for waiting in preemption.waiting:
             entry = self.core.table.by_uid.get(waiting)
             if entry is not None:
-                self.core.record(pod_events.hindered(entry.ref, victim.key, why))
+                own = self.core.table.same_user(waiting, victim.uid)
+                told = (
+                    pod_events.hindered(entry.ref, victim.key, why) if own else pod_events.hindered_elsewhere(entry.ref)
+                )
+                self.core.record(told)
 
     def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> bool:
         """Evict one pod; whether the API server has agreed."""

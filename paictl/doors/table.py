@@ -258,6 +258,11 @@ class PodTable:
             self.heard(entry)
         return entry
 
+    def same_user(self, one: str, other: str) -> bool:
+        """Whether two pods are known to be of the same user of jobs of ours, or of the same namespace."""
+        first, second = self.by_uid.get(one), self.by_uid.get(other)
+        return first is not None and second is not None and first.user == second.user
+
     def name(self, uid: str) -> str:
         """``namespace/name`` of a pod, its uid if nobody knows it."""
         entry = self.by_uid.get(uid)

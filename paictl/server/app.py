@@ -7,9 +7,9 @@ import contextlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
@@ -158,30 +158,33 @@ class ServerApp:
         def handled(cluster: Cluster) -> Answer:
             return self._handled(cluster, asked, route, shown, query, body)
 
-        body = b""
-        if not route.reads_body:
-            return await self._workers.ask(handled)
-        if route.who is not Access.ANYBODY:  # before reading a large body from an unknown sender
-            await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown))
-        body = await self._body(request, route)
+        if route.who is not Access.ANYBODY and (
+            route.reads_body or route.slow
+        ):  # before a large body is read, or a turn
+            await self._workers.ask(
+                lambda cluster: self._allowed(cluster, asked, route, shown)
+            )  # is given, to strangers
+        body = await self._body(request, route) if route.reads_body else b""
         if not route.slow:
-            return await self._while_connected(request, handled)
+            return await self._while_connected(request, self._workers.ask(handled))
+        if asked.user:
+            return await self._while_connected(request, self._workers.in_turn(asked.user, handled))
         if self._slow >= self._extension.sign_ins:
             raise busy()
         self._slow += 1
         try:
-            return await self._while_connected(request, handled)
+            return await self._while_connected(request, self._workers.ask(handled))
         finally:
             self._slow -= 1
 
-    async def _while_connected(self, request: Request, handled: Callable[[Cluster], Answer]) -> Answer:
-        """The answer to a request whose body was read, dropped from the queue when the client goes.
+    async def _while_connected(self, request: Request, asking: Coroutine[Any, Any, Answer]) -> Answer:
+        """The answer to a request, dropped from the queue when the client goes.
 
         A request that a thread has begun is finished: what it may cost is bounded by the size of its body and by
         `workload.template.MOST_EXPANDED`, and a submission must not stop half way. Raises `ClientDisconnect`.
         """
-        answer = asyncio.ensure_future(self._workers.ask(handled))
-        gone = asyncio.ensure_future(request.receive())  # behind the body comes nothing else
+        answer = asyncio.ensure_future(asking)
+        gone = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
@@ -279,6 +282,12 @@ class ServerApp:
         for cookie in answer.cookies:
             response.headers.append("Set-Cookie", cookie)
         return response
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has gone; a body that nobody asked for is not kept."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _path(asked: _Asked) -> str:

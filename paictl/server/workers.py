@@ -22,6 +22,10 @@ QUEUE: Final = 128
 """Requests that wait for a thread; further ones are refused as busy."""
 PATIENCE: Final = 60.0
 """Seconds in which the cluster has to answer."""
+SLOW_EACH: Final = 2
+"""Slow questions of one account that are under way at once; further ones wait for their turn."""
+SPARE: Final = 2
+"""Threads that slow questions leave to the others, whoever asks them."""
 DIALS: Final = 32
 """Threads in which connections to tasks are made."""
 DIALS_EACH: Final = 12
@@ -49,6 +53,8 @@ class _Threads:
         self._pool = ThreadPoolExecutor(threads, name)
         self._most = threads + QUEUE
         self._busy: Counter[str] = Counter()
+        self._slow_most = max(1, threads - SPARE)
+        self._turns: list[asyncio.Future[None]] = []
 
     async def ask(self, question: Callable[[Cluster], T], account: str = "", most: int | None = None) -> T:
         """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way."""
@@ -65,6 +71,25 @@ class _Threads:
             )
             raise ApiError(504, "TimeoutError", message) from None
 
+    async def in_turn(self, question: Callable[[Cluster], T], account: str) -> T:
+        """The same for a slow question of an account, after its turn has come; raises `ApiError` as `ask` does.
+
+        What nobody waits for any more counts as long as its thread works on it.
+        """
+        while self._busy[account] >= SLOW_EACH or self._slow() >= self._slow_most:
+            if len(self._turns) >= QUEUE:
+                raise busy()
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._turns.append(turn)
+            try:
+                await turn
+            finally:
+                self._turns.remove(turn)
+        return await self.ask(question, account)
+
+    def _slow(self) -> int:
+        return sum(number for account, number in self._busy.items() if account)
+
     def warm(self, question: Callable[[Cluster], object]) -> None:
         """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""
         with contextlib.suppress(PaictlError):  # whoever asks next is told
@@ -75,6 +100,9 @@ class _Threads:
             self._busy[account] -= 1
             if not self._busy[account]:
                 del self._busy[account]
+            for turn in self._turns:  # whoever came first looks first
+                if not turn.done():
+                    turn.set_result(None)
 
         return lambda _: None if loop.is_closed() else _quietly(loop, free)
 
@@ -108,6 +136,10 @@ class Workers:
             return await self._threads.ask(question)
         except Elsewhere as more:
             return cast("T", await self.dial(more.account, more.question))
+
+    async def in_turn(self, account: str, question: Callable[[Cluster], T]) -> T:
+        """The same for a question that takes long: one account, or all of them, cannot take all threads with such."""
+        return await self._threads.in_turn(question, account)
 
     async def dial(self, account: str, question: Callable[[Cluster], T]) -> T:
         """The same for a question that connects to a task; raises `ApiError` if an account has too many under way."""

@@ -21,11 +21,11 @@ LAST_PORT: Final = 65_535
 _PARAMETERS: Final = frozenset({"port", "logdir"})
 
 
-def port_lists(labels: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The ports of a task by label, from how many each label has."""
+def port_lists(labels: Mapping[str, int]) -> dict[str, range]:
+    """The ports of a task by label, from how many each label has: anybody may write any number."""
     lists, following = {}, FIRST_PORT
     for label, number in sorted(labels.items()):
-        lists[label] = tuple(range(following, following + number))
+        lists[label] = range(following, following + number)
         following += number
     return lists
 

@@ -204,6 +204,6 @@ def routes(tasks: TaskSite | None = None) -> tuple[Route, ...]:
     changes = Operation("What changes of a job", answers=(200, 400))
     return (
         *_ROUTES,
-        Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400))),
-        Route("GET", "/jobs/{user}/{name}/live", Access.OWNER, live, changes),
+        Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400)), slow=True),
+        Route("GET", "/jobs/{user}/{name}/live", Access.OWNER, live, changes, slow=True),
     )

@@ -306,5 +306,7 @@ ROUTES: Final = (
         size=SIZE,
     ),
     Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE),
-    Route("POST", "/submit/check", Access.USER, check, Operation("What there is to say about a job"), size=SIZE),
+    Route(
+        "POST", "/submit/check", Access.USER, check, Operation("What there is to say about a job"), size=SIZE, slow=True
+    ),
 )

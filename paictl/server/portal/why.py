@@ -211,12 +211,15 @@ def _values(call: Call) -> dict[str, Any]:
 
 
 ROUTES: Final = (
-    Route("GET", "/jobs/{user}/{name}/why", Access.OWNER, why, Operation("Why a job waits", answers=(200, 400))),
+    Route(
+        "GET", "/jobs/{user}/{name}/why", Access.OWNER, why, Operation("Why a job waits", answers=(200, 400)), slow=True
+    ),
     Route(
         "GET",
         "/jobs/{user}/{name}/why/live",
         Access.OWNER,
         live,
         Operation("What changes of why a job waits", answers=(200, 400)),
+        slow=True,
     ),
 )

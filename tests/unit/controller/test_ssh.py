@@ -15,7 +15,7 @@ from paictl.cluster.interface import JobState, TaskPlace
 from paictl.controller.cache import WORKS
 from paictl.controller.ssh import MOUNTED
 from paictl.operate.users.keys import add_key
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError
 from paictl.remote.sshkeys import key_pair
 from paictl.workload.fields import JobError
 from tests.unit.controller.conftest import cluster, job, request
@@ -102,6 +102,22 @@ def test_ports_are_given_back_when_the_job_ends_and_others_keep_theirs(ann: Fake
         bench.look()
     assert job(ann).state is JobState.STOPPED
     assert services(ann) == {}
+
+
+def test_a_job_starts_without_ports_where_others_have_taken_all(ann: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ann.request
+
+    def request_of(method: str, path: str, body: Any = None, **named: Any) -> Json:
+        if method == "POST" and body.get("spec", {}).get("type") == "NodePort" and len(services(ann)) == 1:
+            message = "Internal error occurred: failed to allocate a nodePort: range is full"
+            raise KubeError(message, status=500, reason="InternalError")
+        return made(method, path, body, **named)
+
+    monkeypatch.setattr(ann, "request", request_of)
+    name = submitted(ann, **PEOPLE)
+    assert sorted(services(ann)) == [f"{name}-worker-ssh-0"]
+    assert {one["metadata"]["annotations"]["paictl.io/role"] for path, one in ann.objects.items()
+            if path.startswith(f"{WORKS}/")} == {"worker", "ps"}  # fmt: skip
 
 
 def test_without_userssh_nobody_from_outside_gets_in(kube: FakeJobs) -> None:

@@ -103,6 +103,7 @@ class UseBefore:
 class AbilitiesWorld:
     """The door, its API server, kube-scheduler and the job controller, by the dice of a seed."""
 
+    harness_type = Harness
     unbound: float = 0
     """How often kube-scheduler does not bind a pod that has its node, for reasons of its own."""
 
@@ -115,7 +116,7 @@ class AbilitiesWorld:
             rules=Rules(skus=self.spec.sku_types), sharing=self.rules, heal_after=self.drawn.heal_after,
             bad_device_deadline=self.drawn.bad_device_deadline, longest_grace=self.drawn.longest_grace,
         )  # fmt: skip
-        self.harness = Harness(self.spec, options)
+        self.harness = self.harness_type(self.spec, options)
         self.harness.now = BEGIN
         self.gangs: dict[str, GangRun] = {}
         self.bad: dict[str, NodeStatus | None] = {}
@@ -223,7 +224,7 @@ class AbilitiesWorld:
             names = answer.names
             self.refused(" ".join(answer.failed.values()) + " ".join(answer.hopeless.values()))
             if self.unbound and self.dice.random() < self.unbound:
-                continue
+                names = ()
             if names and not pod["spec"].get("nodeName"):
                 assert self.harness.bind(pod, self.dice.choice(names)) == ""
             if pod["spec"].get("nodeName"):
@@ -530,7 +531,7 @@ class AbilitiesWorld:
         """Whoever limits its lending keeps the rest of its idle promise when others borrow."""
         state, places = self.harness.core.book.engine.state, before.places + Counter({(run.vc, False): run.devices})
         tree, in_use = state.physical, {leaf for group in state.groups.by_name.values() for leaf in group.leaves()}
-        leaves = [leaf for node in NODES for cell in tree.nodes[node] for leaf in tree.leaves(cell)]
+        leaves = [leaf for node in NODES for cell in tree.nodes.get(node, ()) for leaf in tree.leaves(cell)]
         free = sum(leaf not in in_use and not state.counts.bad[leaf] for leaf in leaves)
         unpromised = free + sum(places.values()) - sum(self.promised.values())
         idle = {vc: self.promised[vc] - places[vc, True] for vc in VCS}

@@ -10,10 +10,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from paictl.cells.spec import ClusterSpec
 from paictl.doors import housekeeping
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
+from paictl.workload.lending import promises_by_vc
 from tests.unit.extender.abilities import AbilitiesWorld
-from tests.unit.extender.abilities_drawn import VCS
+from tests.unit.extender.abilities_drawn import CELLS, VCS
 
 
 class FickleWorld(AbilitiesWorld):
@@ -22,7 +24,25 @@ class FickleWorld(AbilitiesWorld):
     unbound = 0.1
 
     def more(self) -> dict[Callable[[], None], float]:
-        return {self.edit: 1.5, self.recreate: 1.5, self.give_up: 1}
+        return {self.edit: 1.5, self.recreate: 1.5, self.give_up: 1, self.push: self.pushes}
+
+    pushes: float = 0
+    """How often another configuration is pushed."""
+
+    def push(self) -> None:
+        """The promises change, or a node is taken out of the cluster, and the process begins anew."""
+        cells = copy.deepcopy(CELLS)
+        clusters, nodes = cells["virtualClusters"], cells["physicalCluster"]["physicalCells"][0]["cellChildren"]
+        for vc in VCS:
+            row = clusters[vc]["virtualCells"][0]
+            row["cellNumber"] = max(1, row["cellNumber"] - self.dice.choice((0, 0, 1, 2)))
+        if self.dice.random() < 0.4:
+            nodes.pop(self.dice.randrange(len(nodes)))
+            cells["physicalCluster"]["cellTypes"]["POOL"]["childCellNumber"] = len(nodes)
+            clusters["A"]["virtualCells"][0]["cellNumber"] = 1
+        self.spec = ClusterSpec.from_mapping(cells)
+        self.kill()
+        self.promised = promises_by_vc(self.harness.core.book.engine.state)
 
     def edit(self) -> None:
         """Whoever owns a gang that waits asks for something else: its pods are changed one by one."""

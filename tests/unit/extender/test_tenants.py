@@ -13,7 +13,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.maintenance import KEY, windows_text
 from paictl.cluster.pods.labels import Rules
 from paictl.doors.core import DoorOptions
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
 from paictl.units import Millis
 from paictl.workload.windows import Window, Windows
@@ -204,3 +204,44 @@ def test_a_pod_on_a_node_that_is_left_takes_no_gang_of_another_namespace_with_it
     harness.now += 100
     harness.reconciler.reconcile()
     assert harness.evictions() == ["POST eviction stranger"]
+
+
+def test_who_preempts_learns_no_name_of_another_tenants_pod_or_budget() -> None:
+    harness = two_tenants()
+    for number in range(3):
+        harness.run(member("team-a", f"own{number}", "A", f"team-a/own{number}", 1))
+    lent = member("team-a", "secret-lent", "A", "team-a/secret-lent", 1)
+    noted = lent["metadata"]["annotations"]
+    noted[SCHEDULING_SPEC] = noted[SCHEDULING_SPEC].replace('"priority": 0', '"priority": -1')
+    harness.run(lent)
+    answer = harness.ask(member("team-b", "owner", "B", "team-b/owner", 1))
+    harness.server.refuse["eviction"] = KubeError("budget secret-pdb needs 1", status=429, reason="TooManyRequests")
+    harness.reconciler.reconcile()
+    assert "PreemptionHindered" in harness.reasons_of("owner")
+    said = [*answer.failed.values(), *(one.message for one in harness.recorded if one.pod.name == "owner")]
+    assert [words for words in said if "secret" in words] == []
+    assert "preempted for group team-b/owner: 1 of another tenant" in said[0]
+
+
+def test_who_preempts_its_own_pods_learns_their_names() -> None:
+    harness = two_tenants()
+    for number in range(3):
+        harness.run(member("team-a", f"low{number}", "A", f"team-a/low{number}", 1))
+    high = member("team-a", "high", "A", "team-a/high", 1)
+    noted = high["metadata"]["annotations"]
+    noted[SCHEDULING_SPEC] = noted[SCHEDULING_SPEC].replace('"priority": 0', '"priority": 9')
+    assert "preempted for group team-a/high: team-a/low" in next(iter(harness.ask(high).failed.values()))
+
+
+def test_a_grace_period_of_years_keeps_no_pod_on_a_node_in_maintenance() -> None:
+    harness = two_tenants()
+    ages = member("team-a", "ages", "A", "team-a/ages", 1)
+    ages["spec"]["terminationGracePeriodSeconds"] = 10**8
+    soon = member("team-a", "soon", "A", "team-a/soon", 1)
+    soon["spec"]["terminationGracePeriodSeconds"] = 120
+    nodes = tuple(sorted(harness.run(made) for made in (ages, soon)))
+    harness.core.windows_changed(
+        {"data": {KEY: windows_text(Windows((Window("w", nodes, Millis(0), Millis(10**9)),)))}}
+    )
+    harness.reconciler.reconcile()
+    assert sorted(graces(harness), key=str) == [300, None]

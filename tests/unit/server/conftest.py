@@ -65,10 +65,13 @@ class Server:
     def cluster(self) -> EmbeddedCluster:
         return EmbeddedCluster.at(self.folder)
 
-    def ask(
+    def ask(self, method: str, path: str, **options: Any) -> Reply:
+        return self.loop.run_until_complete(self._sent(*self._request(method, path, **options)))
+
+    def _request(
         self, method: str, path: str, *, token: str = "", cookie: str = "", body: bytes = b"", media: str = "",
         headers: Mapping[str, str] | None = None, more: list[tuple[str, str]] | None = None, scheme: str = "http",
-    ) -> Reply:  # fmt: skip
+    ) -> tuple[MutableMapping[str, Any], bytes]:  # fmt: skip
         address = urlsplit(path)
         raw = [("host", "pai.example"), *(headers or {}).items(), *(more or [])]
         if token:
@@ -85,7 +88,11 @@ class Server:
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in raw],
             "client": (self.client, 5000), "server": ("pai.example", 80), "root_path": "",
         }  # fmt: skip
-        return self.loop.run_until_complete(self._sent(scope, body))
+        return scope, body
+
+    async def sent(self, method: str, path: str, token: str) -> Reply:
+        """The same inside the loop, for requests at the same time."""
+        return await self._sent(*self._request(method, path, token=token))
 
     async def _sent(self, scope: MutableMapping[str, Any], body: bytes) -> Reply:
         replied: list[MutableMapping[str, Any]] = []

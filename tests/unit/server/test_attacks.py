@@ -25,7 +25,8 @@ from paictl.server.calls import Answer, Call
 from paictl.server.routing import Access, Operation, Route, Router
 from paictl.server.serving import routes
 from paictl.server.signing import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
-from tests.unit.server.conftest import PASSWORD, Server
+from paictl.server.workers import SLOW_EACH, SPARE, Workers
+from tests.unit.server.conftest import PASSWORD, Reply, Server
 from tests.unit.server.test_api import JOB, submit
 
 # --- another user's job
@@ -362,14 +363,63 @@ def test_templates_that_make_a_job_too_large_are_refused(server: Server, path: s
     assert server.ask("POST", path, token=server.token("ann"), body=large_job(900)).status in (200, 202)
 
 
-def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server) -> None:
+@pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/jobs/check"])
+@pytest.mark.parametrize("first", ["", "# paictl: ignore-file=JOB620\n"])
+def test_a_job_with_a_billion_ports_is_refused(server: Server, path: str, first: str) -> None:
+    """A line of ten characters; the validator may be told to be silent about it."""
+    text = first + JOB.format(name="ports", vc="vc1").replace("gpu: 1", "gpu: 1, ports: {a: 2000000000}")
+    assert "2000000000" in text
+    reply = server.ask("POST", path, token=server.token("ann"), body=text.encode())
+    assert "at most 1,000 ports" in reply.text
+    assert server.cluster.jobs() == []
+
+
+def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: Server) -> None:
+    """Eight plans of moves, each of half a minute, would take all threads."""
+    gate, begun = threading.Event(), list[str]()
+
+    def slow(call: Call) -> Answer:
+        begun.append(call.me.name)
+        if call.me.name == "ann":
+            gate.wait(60)
+        return Answer(call.me.name.encode())
+
+    tokens = {user: server.token(user) for user in ("ann", "bob")}
+    workers = Workers(lambda: server.cluster, threads=SLOW_EACH + SPARE + 1)
+    at = {"slow": Route("GET", "/slow", Access.USER, slow, Operation("Slow"), slow=True)}
+    server.app = ServerApp(workers, Router(at.values()))
+
+    async def everybody() -> tuple[Reply, list[Reply]]:
+        first = [
+            asyncio.ensure_future(server.sent("GET", "/slow", tokens["ann"])) for _ in range(SLOW_EACH + SPARE + 1)
+        ]
+        while len(begun) < SLOW_EACH:
+            await asyncio.sleep(0)
+        try:
+            other = await asyncio.wait_for(server.sent("GET", "/slow", tokens["bob"]), 20)
+            seen = begun.count("ann")
+        finally:
+            gate.set()
+        assert seen == SLOW_EACH
+        return other, await asyncio.gather(*first)
+
+    try:
+        other, mine = server.loop.run_until_complete(everybody())
+    finally:
+        workers.close()
+    assert (other.status, other.text) == (200, "bob")
+    assert [reply.text for reply in mine] == ["ann"] * (SLOW_EACH + SPARE + 1)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server, method: str) -> None:
     handled: list[str] = []
 
     def handle(call: Call) -> Answer:
-        handled.append(call.body.decode())
+        handled.append(call.query["who"])
         return Answer(b"")
 
-    route = Route("POST", "/work", Access.ANYBODY, handle, Operation("Work"))
+    route = Route(method, "/work", Access.ANYBODY, handle, Operation("Work"))
     server.app = ServerApp(server.workers, Router([route]))
     release = threading.Event()
 
@@ -381,9 +431,9 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server)
 
     blocked = server.loop.run_until_complete(occupy())
     server.leaves = True
-    server.ask("POST", "/work", body=b"gone")
+    server.ask(method, "/work?who=gone")
     server.leaves = False
     release.set()
     server.loop.run_until_complete(all_done(blocked))
-    assert server.ask("POST", "/work", body=b"stays").status == 200
+    assert server.ask(method, "/work?who=stays").status == 200
     assert handled == ["stays"]

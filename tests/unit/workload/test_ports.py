@@ -94,6 +94,16 @@ def test_people_open_tensorboard_of_the_first_task_and_labels_of_all_but_never_s
     assert chosen_port(ports_of(job(board(logdir=LOGS))), "worker", 0, None) == 6006
 
 
+@pytest.mark.parametrize("ports", [{"a": 2_000_000_000}, {"a": 10**30}, {"a": 999, "b": 2}])
+def test_a_task_has_no_billion_ports(ports: dict[str, int]) -> None:
+    """Each would be a number in the memory of the server, of the job controller and of all tasks."""
+    asked = job(board(logdir=LOGS), ports=ports)
+    assert tensorboard_of(Fields(asked, "")) is not None, "the validator looks at it before anybody has refused it"
+    with pytest.raises(JobError, match="at most 1,000 ports") as refused:
+        Job.from_mapping(asked)
+    assert refused.value.path == "taskRoles.worker.resourcePerInstance.ports"
+
+
 @given(st.dictionaries(st.text("abcxyz", min_size=1, max_size=3), st.integers(1, 5), max_size=5))
 def test_no_two_labels_share_a_port(labels: dict[str, int]) -> None:
     found = port_lists(labels)

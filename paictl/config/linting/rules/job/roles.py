@@ -8,6 +8,7 @@ from typing import Final
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import RESOURCES, JobRole, job_of, pod_name_part
 from paictl.i18n import joined, text
+from paictl.workload.job import MOST_PORTS
 
 _WEB_PAGE = text("the web page")
 
@@ -238,7 +239,8 @@ def port_label(document: Document) -> Findings:
     """A port label or number of ports is refused or overwritten by the server.
 
     Why: a label becomes part of a variable's name (`PAI_PORT_LIST_…`): letters, digits and `_`, not beginning with a
-    digit. Every task gets a port for `ssh` and one for `http`, whatever the job says about them.
+    digit. Every task gets a port for `ssh` and one for `http`, whatever the job says about them. A task has at most
+    1,000 ports, because all of them are in its environment.
 
     Passes::
 
@@ -263,8 +265,14 @@ def port_label(document: Document) -> Findings:
     # Every label and number under resourcePerInstance.ports.
     for role in job_of(document).roles.values():
         ports = role.resources.mapping("ports")
+        total = 0
         for entry in ports:
             number = ports.integer(entry.name)
+            total += max(0, number or 0)
+            if total > MOST_PORTS:
+                message = text("a task can have at most {most:,} ports", most=MOST_PORTS)
+                yield Finding(entry.value, message, "use fewer ports: programs can share one")
+                break
             if not _LABEL.match(entry.name):
                 message = text("port label {entry!r} must be made of letters, digits and _", entry=entry.name)
                 yield Finding(entry.key, message, "rename it, e.g. to tensorboard")
