@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz soak mutants example-reports wheel sbom dist verify-dist publish lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz aims soak mutants example-reports wheel sbom dist verify-dist publish lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -88,6 +88,11 @@ bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control pla
 fuzz: $(STAMP)  ## 20,000 mutated files, none of which may give a traceback; small inputs that ask for much
 	@$(BIN)/python tools/fuzz_config.py --count 20000
 	@$(BIN)/python tools/fuzz_sizes.py
+
+aims: $(STAMP)  ## what sharing a cluster shall bring, simulated: waiting of large gangs, shares of a week, work lost to preemption (docs/performance.md)
+	@$(BIN)/python -m tools.sim_backfill
+	@$(BIN)/python -m tools.sim_share
+	@$(BIN)/python -m tools.sim_week
 
 soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million with all abilities on, 200,000 on clusters on this machine, a million on the accounts, 100,000 on promised starts, 500 runs of random commands on clusters
 	@$(BIN)/python tools/soak.py

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paictl.frozen import frozen
 from paictl.scheduler.defrag.model import NoRoom, Obstacle, RoomPlan
-from paictl.scheduler.defrag.targets import room_views
+from paictl.scheduler.defrag.targets import free_devices, room_views
 from paictl.scheduler.defrag.trial import Stuck, Trials, Tried
 from paictl.scheduler.groups import GroupState
 
@@ -144,6 +144,9 @@ class _RoomSearch:
             usable = {key for cell in self.view.cells if cell.usable for key in cell.blockers}
             fixed = tuple(sorted(usable - self.movable.keys()))
             return NoRoom(self.room, Obstacle.UNUSABLE, len(self.free) + self.within, fixed)
+        ((leaves, pods),) = self.view.members
+        if free_devices(self.trials.engine.state, self.room) < self.room.number * leaves * pods:
+            return NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within)
         plan = self._search() or self._greedy()
         return plan or NoRoom(self.room, Obstacle.NO_PLACE, len(self.free) + self.within, exact=not self.cut)
 

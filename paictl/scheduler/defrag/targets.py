@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.decision import NO_LEAF
 from paictl.scheduler.defrag.model import RoomRequest
 from paictl.scheduler.groups import GroupState
 
@@ -79,6 +81,26 @@ def room_of(state: State, request: PodRequest) -> RoomRequest | None:
                 if chain.leaves[level] == leaves:
                     return RoomRequest(pods, chain.types[level], request.vc if request.guaranteed else "")
     return None
+
+
+def free_devices(state: State, room: RoomRequest) -> int:
+    """Devices that nobody holds, of the cluster or, for a room in a promise, of the promise; in all chains.
+
+    No moves make more of them: a gang that comes back holds as many devices as before, with a guarantee as many of its
+    promise, perhaps in another chain. Bad ones count, too, so this may say too much, never too little.
+    """
+    tree = state.virtual
+    if not room.vc:
+        return sum(len(state.physical.at[index][LEAF_LEVEL]) for index in state.physical.chain_indexes()) - len(
+            state.occupancy.user
+        )
+    roots = {root for root, top in tree.preassigned.items() if top.vc == room.vc and top.pinned_id is None}
+    promised = sum(tree.chains[tree.chain[root]].leaves[tree.level[root]] for root in roots)
+    held = 0
+    for group in state.groups.by_name.values():
+        leaves = _leaves(group.virtual) if group.vc == room.vc else ()
+        held += sum(1 for leaf in leaves if leaf != NO_LEAF and tree.root[leaf] in roots)
+    return promised - held
 
 
 def _physical(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
 from paictl.scheduler.defrag import NoRoom, Obstacle, RoomPlan, RoomRequest, find_room, weight_of, why_outrun
+from paictl.scheduler.defrag.targets import free_devices
+from paictl.scheduler.defrag.trial import Trials
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
 from paictl.scheduler.explain.scratch import imagined
@@ -23,6 +26,7 @@ from tests.unit.scheduler.defrag_cases import (
     gang_of,
     largest,
     moved,
+    moves,
     optimum,
     random_case,
     start,
@@ -81,6 +85,32 @@ def test_no_plan_weighs_more_than_the_optimum_allows(seed: int) -> None:
     check_sound(case, plan)
     below = plan.weight if plan.exact else int(plan.weight / MOST_RATIO)
     assert optimum(case, below=below, most=size) is None
+
+
+@pytest.mark.parametrize("seed", range(0, 10 * CASES, 10))
+def test_no_moves_make_more_devices_free_than_there_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So where too few are free nothing is tried, and the refusal is certain."""
+    dice = Random(seed)  # noqa: S311 - the same cases every time
+    for number in range(10):
+        case = random_case(seed + number, NODES)
+        state, room = case.engine.state, case.room
+        free = free_devices(state, room)
+        with imagined(case.engine):
+            for name in dice.sample(sorted(case.gangs), min(6, len(case.gangs))):
+                hold = dice.sample(sorted(state.physical.nodes), dice.randint(0, 3) % len(state.physical.nodes))
+                with imagined(case.engine):
+                    came_back = moves(case, name, hold)
+                    assert not came_back or free_devices(state, room) == free
+                if came_back:
+                    assert moves(case, name, hold)
+        size = {SWITCH: 4, NODE: 8, RACK: 8 * len(state.physical.nodes) // len(cells_of(case.engine, RACK, ""))}
+        if free < size[room.cell_type] * room.number:
+            with monkeypatch.context() as patch:
+                patch.setattr(Trials, "run", None)
+                found = find_room(case.engine, room, case.gangs.values())
+            assert isinstance(found, NoRoom)
+            assert found.exact
+            assert not any(moved(case, (name,), set()) for name in case.gangs)
 
 
 @pytest.mark.parametrize(
