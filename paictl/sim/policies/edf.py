@@ -2,15 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
 
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.grid import Grid
+from paictl.sim.policies.queue import Key
+from paictl.sim.policies.ranked import Entry, Group
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
+from paictl.units import Millis
 
 
-class Edf(Grid):
+class Ordered(Grid):
+    """Those who wait are kept in order, so that a decision looks at the first ones of each size, however many wait.
+
+    A walk down the ranking passes over jobs that do not fit. Room only falls on the way: where one job of a size does
+    not fit, no later one of that size does, and the walk leaves all of them out.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._rows: dict[Group, list[Entry]] = {}
+        """Those who wait, by what is alike for the placement, each row by rank."""
+        self._entries: dict[int, Entry] = {}
+        self._changes: list[tuple[Millis, int]] = []
+        """When keys of those who wait change, and whose; those of jobs that wait no longer are void."""
+        self._unranked: list[JobView] = []
+        """Those who lost their devices in this decision: until it is carried out they are seen as running."""
+
+    @abstractmethod
+    def rank(self, job: JobView) -> tuple[Key, Millis | None]:
+        """Its key at present, lower goes first; and from when on it has another one if it waits until then."""
+
+    def arrives(self, job: JobView, /) -> None:
+        """It waits, and has its place in a row."""
+        key, change = self.rank(job)
+        entry = self._entries[job.number] = key, job.number, job
+        insort(self._rows.setdefault(self._group(job), []), entry)
+        if change is not None:
+            heappush(self._changes, (change, job.number))
+
+    def lease_ends(self) -> None:
+        """Let the first who fit run, and nobody else."""
+        self._update()
+        running: dict[Group, list[Entry]] = {}
+        for number, job in self.running.items():
+            running.setdefault((job.gpus, None), []).append((self.rank(job)[0], number, job))
+        chosen: list[JobView] = []
+        left = self.cluster.size
+
+        def fits(job: JobView) -> bool:
+            nonlocal left
+            if job.gpus > left:
+                return False
+            left -= job.gpus
+            chosen.append(job)
+            return True
+
+        self._walk([*map(sorted, running.values()), *self._rows.values()], fits)
+        before = list(self.running.values())
+        for job in chosen:
+            if job.number in self.waiting:
+                self._forget(job)
+        self.replace(chosen)
+        self._unranked = [job for job in (*before, *chosen) if job.number in self.waiting]
+
+    def slot_ends(self) -> None:
+        """Start the first of those who wait that find a place."""
+        self._update()
+        started: list[JobView] = []
+
+        def starts(job: JobView) -> bool:
+            self.fill([job])
+            if job.number in self.waiting:
+                return False
+            started.append(job)
+            return True
+
+        self._walk(self._rows.values(), starts)
+        for job in started:
+            self._forget(job)
+
+    @staticmethod
+    def _walk(rows: Iterable[list[Entry]], fits: Callable[[JobView], bool]) -> None:
+        """Ask for each job by rank whether it fits; the first of a row that does not is the last one of it."""
+        heads = [(row[0], 0, row) for row in rows]
+        heapify(heads)
+        while heads:
+            head, place, row = heappop(heads)
+            if fits(head[2]) and place + 1 < len(row):
+                heappush(heads, (row[place + 1], place + 1, row))
+
+    def _update(self) -> None:
+        """Rank those whom the last decision replaced, and anew those whose keys have changed."""
+        for job in self._unranked:
+            self.arrives(job)
+        self._unranked = []
+        while self._changes and self._changes[0][0] <= self.now:
+            _, number = heappop(self._changes)
+            if number in self._entries:
+                job = self._entries[number][2]
+                self._forget(job)
+                self.arrives(job)
+
+    def _forget(self, job: JobView) -> None:
+        """It has no place in a row any more."""
+        group = self._group(job)
+        row = self._rows[group]
+        del row[bisect_left(row, self._entries.pop(job.number))]
+        if not row:
+            del self._rows[group]
+
+    def _group(self, job: JobView) -> Group:
+        return job.gpus, self.placement.group(job)
+
+
+class Edf(Ordered):
     """Ranks jobs by their next deadline that can be met; jobs without one come last, by submission. Example:
     `edf:lease=20m`.
 
@@ -27,18 +139,15 @@ class Edf(Grid):
         "jobs without deadlines come after all others, in the order of submission",
     )
 
-    def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:
+    def rank(self, job: JobView) -> tuple[Key, Millis | None]:
         """By deadline."""
-        return sorted(jobs, key=self._key)
-
-    def _key(self, job: JobView) -> tuple[float, int]:
-        if not job.deadlines:
-            return float("inf"), job.number
-        ahead = [deadline.time for deadline in job.deadlines if deadline.time >= self.now]
-        return float(ahead[0] if ahead else job.deadlines[-1].time), job.number
+        for deadline in job.deadlines:
+            if deadline.time >= self.now:
+                return float(deadline.time), Millis(deadline.time + 1)
+        return float(job.deadlines[-1].time if job.deadlines else inf), None
 
 
-class EdfInfeasibleLast(Grid):
+class EdfInfeasibleLast(Ordered):
     """As `edf`, but jobs that can no longer meet a deadline come after the others. Example: `edf-infeasible-last`."""
 
     id = "edf-infeasible-last"
@@ -50,14 +159,11 @@ class EdfInfeasibleLast(Grid):
         "jobs that are too late and jobs without deadlines share one queue, by remaining time",
     )
 
-    def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:
+    def rank(self, job: JobView) -> tuple[Key, Millis | None]:
         """The feasible by deadline, then the others by remaining time."""
-        return sorted(jobs, key=self._key)
-
-    def _key(self, job: JobView) -> tuple[int, float, int]:
         left = -(-job.remaining(self.now) // ONE)
         cost = 0 if job.running or job.first_start is None else self.costs.to_start(job.gpus, again=True)
         for deadline in job.deadlines:
             if self.now + left + cost <= deadline.time:
-                return 0, float(deadline.time), job.number
-        return 1, float(left), job.number
+                return (0, float(deadline.time)), Millis(deadline.time - left - cost + 1)
+        return (1, float(left)), None

@@ -49,12 +49,12 @@ class Grid(Policy):
         self.running: dict[int, JobView] = {}
 
     @abstractmethod
-    def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:
-        """Who goes first; a job that does not fit is passed over."""
-
     def lease_ends(self) -> None:
-        """Replace whoever runs; override to plan ahead."""
-        self.replace(self.ranked([*self.running.values(), *self.waiting.values()]))
+        """Decide who runs; anybody may be replaced."""
+
+    @abstractmethod
+    def slot_ends(self) -> None:
+        """Give those who wait what is free."""
 
     def plan(self, moment: Trigger) -> None:
         """Nothing happens between two slots."""
@@ -68,10 +68,6 @@ class Grid(Policy):
             self.lease_ends()
         elif self.now % self.p.slot == 0:
             self.slot_ends()
-
-    def slot_ends(self) -> None:
-        """Give those who wait what is free; override to take turns more often."""
-        self.fill(self.ranked(self.waiting.values()))
 
     def wake(self) -> Millis | None:
         """The next end of a slot while anybody waits."""

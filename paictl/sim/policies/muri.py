@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush, merge
-from itertools import chain, islice
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from typing import NamedTuple
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Preempt, Trigger
@@ -15,7 +16,7 @@ from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.base import Parameters, Setup, Where
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.ranked import Entry, Group, Ranked
-from paictl.sim.programs.interleave import SLOTS, Grouping, JobsOfSize, Stages, kind, slowed
+from paictl.sim.programs.interleave import SLOTS, Grouping, JobsOfSize, StageKinds, Stages
 from paictl.sim.rates import Rates
 from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
@@ -24,6 +25,15 @@ Members = tuple[JobView, ...]
 """A group, its most urgent job first."""
 Running = tuple[Devices, Members]
 """A group and the devices that all of it has."""
+
+
+class _Present(NamedTuple):
+    """A job that is there."""
+
+    job: JobView
+    stages: int | None
+    """Its kind by number; None where the trace does not tell its stages."""
+    group: Group
 
 
 @frozen
@@ -48,21 +58,28 @@ class Interleaved(Rates):
 
     def __init__(self, *given: object, **more: object) -> None:
         super().__init__(*given, **more)  # type: ignore[arg-type] # as the base class
-        self._known: dict[str, Stages | None] = {}
+        self._kinds = StageKinds()
+        self._kind_of: dict[str, int | None] = {}
+        """By job; None where the trace does not tell its stages."""
 
     def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
         """A step a period, by what a step takes on the reference."""
         own = self._of(state.job)
-        others = [stages for one in company if (stages := self._of(one.job)) is not None]
         if own is None:
             return super().rate(state, company)
-        part = own.step / slowed(kind((own,), tuple(others)))
+        kinds, group = self._kinds, own
+        for one in company:
+            other = self._of(one.job)
+            if other is not None:
+                group = kinds.together(group, other)
+        part = kinds.kind(own)[0].step / kinds.slowed(group)
         return round(part * self.alone(state.job, state.devices) * (1.0 - self.overhead) * ONE) * state.limit // ONE
 
-    def _of(self, job: Job) -> Stages | None:
-        if job.id not in self._known:
-            self._known[job.id] = stages_of(job)
-        return self._known[job.id]
+    def _of(self, job: Job) -> int | None:
+        if job.id not in self._kind_of:
+            stages = stages_of(job)
+            self._kind_of[job.id] = None if stages is None else self._kinds.number((stages,))
+        return self._kind_of[job.id]
 
 
 class Muri(Ranked):
@@ -90,8 +107,7 @@ class Muri(Ranked):
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._jobs: dict[int, tuple[JobView, int | None]] = {}
-        """Those that are there, with the number of their kind."""
+        self._jobs: dict[int, _Present] = {}
         self._asked = 0
         """Devices that they ask for."""
         self._groups: dict[int, Running] = {}
@@ -139,8 +155,8 @@ class Muri(Ranked):
         for job in moment.ended:
             del self._jobs[job.number]
             self._asked -= job.gpus
-        came = {job.number: (job, self._kind(job)) for job in moment.arrived}
-        if not self._interleaves and any(stages is not None for _, stages in came.values()):
+        came = {job.number: _Present(job, self._kind(job), self.group(job)) for job in moment.arrived}
+        if not self._interleaves and any(one.stages is not None for one in came.values()):
             self._interleave()
         self._jobs |= came
         self._asked += sum(job.gpus for job in moment.arrived)
@@ -157,7 +173,7 @@ class Muri(Ranked):
         """From now on jobs are grouped: those that run are groups of one."""
         self._interleaves = True
         self._waiting = {}
-        for number, (job, _) in self._jobs.items():
+        for number, (job, *_) in self._jobs.items():
             if job.running:
                 self._groups[number] = job.devices, (job,)
                 self._group_of[number] = number
@@ -221,59 +237,61 @@ class Muri(Ranked):
 
     def _candidates(self) -> dict[Group, list[Entry]]:
         """Of each size as many jobs as fit four to a device, by the ranking over all sizes."""
-        running: dict[Group, list[Entry]] = {}
-        for number in self._group_of:
-            job = self._jobs[number][0]
-            running.setdefault(self.group(job), []).append((self.key(job, runs=True), number, job))
-        lines: dict[Group, Iterator[Entry]] = {
-            group: merge(sorted(running.get(group, ())), self._waiting.get(group, ()))
-            for group in dict.fromkeys([*running, *self._waiting])
-        }
-        found: dict[Group, list[Entry]] = {group: [] for group in lines}
+        lines = self._lines()
         groups = list(lines)
-        heads: list[tuple[Entry, int]] = []
-        for place, group in enumerate(groups):
-            heads += [(entry, place) for entry in islice(lines[group], 1)]
+        count = [0] * len(groups)
+        heads = [(line[0], place) for place, line in enumerate(lines.values())]
         heapify(heads)
         trial = self._idle.trial()
         while heads:
             head, place = heappop(heads)
             group, job = groups[place], head[2]
             if trial.take(job, job.gpus):
-                found[group] += [head, *islice(lines[group], SLOTS - 1)]
-                for following in islice(lines[group], 1):
-                    heappush(heads, (following, place))
-        return {group: rows for group, rows in found.items() if rows}
+                count[place] += SLOTS
+                if count[place] < len(lines[group]):
+                    heappush(heads, (lines[group][count[place]], place))
+        return {group: lines[group][:number] for group, number in zip(groups, count, strict=True) if number}
+
+    def _lines(self) -> dict[Group, list[Entry]]:
+        """Jobs of each size by the ranking, as far as there can be candidates among them."""
+        now, known = self.now, self.p.duration
+        lines: dict[Group, list[Entry]] = {}
+        for number in self._group_of:
+            job, _, group = self._jobs[number]
+            service = job.remaining(now) * job.gpus if known else job.attained(now)  # `key`, without a call for each
+            lines.setdefault(group, []).append((service, number, job))
+        for group, waiting in self._waiting.items():
+            lines.setdefault(group, []).extend(waiting[: SLOTS * (self._idle.free // group[0])])
+        for line in lines.values():
+            line.sort()
+        return {group: line for group, line in lines.items() if line}
 
     def _match(self, candidates: Mapping[Group, Sequence[Entry]]) -> list[Members]:
         """Groups of candidates, those without stages alone; by the priority of the first in each."""
-        made: list[list[Entry]] = []
+        ranking = sorted(chain.from_iterable(candidates.values()))
+        rank = {number: place for place, (_, number, _) in enumerate(ranking)}
+        made: list[list[int]] = []
         lines: list[JobsOfSize] = []
-        entry_of: dict[int, Entry] = {}
         alone = 0
         for group, entries in candidates.items():
             staged: list[tuple[int, int]] = []
-            for entry in entries:
-                stages = self._jobs[entry[1]][1]
+            for _, number, _ in entries:
+                stages = self._jobs[number].stages
                 if stages is None:
-                    made.append([entry])
+                    made.append([rank[number]])
                 else:
-                    staged.append((entry[1], stages))
-                    entry_of[entry[1]] = entry
-            size = entries[0][2].gpus
-            alone += size * (len(entries) - len(staged))
-            lines.append(JobsOfSize(group, size, staged))
+                    staged.append((number, stages))
+            alone += group[0] * (len(entries) - len(staged))
+            lines.append(JobsOfSize(group, group[0], staged))
         kinds = self._grouping.kinds
         for groups in self._grouping.groups(lines, self._idle.free - alone):
             for unit, stages in groups:
-                if len(unit) == 1:
-                    made.append([entry_of[unit[0]]])
-                elif kinds.worth_it(stages):
-                    made.append(sorted(entry_of[number] for number in unit))
+                if len(unit) == 1 or kinds.worth_it(stages):
+                    made.append(sorted([rank[number] for number in unit]))
                 else:
-                    made += [[entry_of[number]] for number in unit]
+                    made += [[rank[number]] for number in unit]
         made.sort()
-        return [tuple(entry[2] for entry in members) for members in made]
+        return [tuple([ranking[place][2] for place in places]) for places in made]
 
     def _fit(self, groups: Sequence[Members]) -> list[Members]:
         """Those groups that find a place on an idle cluster, one after the other."""
@@ -281,7 +299,7 @@ class Muri(Ranked):
         full: set[Group] = set()
         fitting = []
         for members in groups:
-            group = self.group(members[0])
+            group = self._jobs[members[0].number].group
             if group in full:
                 continue
             if trial.take(members[0], members[0].gpus):
@@ -297,19 +315,23 @@ class Muri(Ranked):
         that fit on an idle cluster; and where these do not fit so, all are placed anew, at last in the order in which
         they were found to fit.
         """
-        if sum(members[0].gpus for members in groups) <= self._idle.free:
-            claimed = self._keep(groups)
-            if claimed is not None:
-                return groups, claimed
+        all_fit = sum(members[0].gpus for members in groups) <= self._idle.free
+        claimed = self._keep(groups) if all_fit else None
+        if claimed is not None:
+            return groups, claimed
         wanted = self._fit(groups)
-        claimed = self._keep(wanted)
-        if claimed is None:
-            for devices, _ in self._groups.values():
-                self.placement.give(devices)
-            claimed = {}
-            if not self._put(wanted, claimed, self._largest_first(wanted)):
-                self._put(wanted, claimed, range(len(wanted)))
-        return wanted, claimed
+        if not all_fit or len(wanted) < len(groups):  # else the same was tried above
+            claimed = self._keep(wanted)
+        return wanted, self._anew(wanted) if claimed is None else claimed
+
+    def _anew(self, wanted: Sequence[Members]) -> dict[int, Devices]:
+        """Devices for all, on a cluster where nobody keeps its own."""
+        for devices, _ in self._groups.values():
+            self.placement.give(devices)
+        claimed: dict[int, Devices] = {}
+        if not self._put(wanted, claimed, self._largest_first(wanted)):
+            self._put(wanted, claimed, range(len(wanted)))
+        return claimed
 
     def _keep(self, wanted: Sequence[Members]) -> dict[int, Devices] | None:
         """Devices for all, most of them as before; None, with the book as it was, if one finds none.

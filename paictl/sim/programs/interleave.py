@@ -145,6 +145,7 @@ class StageKinds:
         self._known: list[Kind] = []
         self._together: dict[tuple[int, int], int] = {}
         self._worth: dict[int, bool] = {}
+        self._slowed: dict[int, float] = {}
 
     def number(self, stages: Kind) -> int:
         """Its number, a new one if need be."""
@@ -169,6 +170,12 @@ class StageKinds:
         if number not in self._worth:
             self._worth[number] = worth_it(self._known[number])
         return self._worth[number]
+
+    def slowed(self, number: int) -> float:
+        """See `slowed`."""
+        if number not in self._slowed:
+            self._slowed[number] = slowed(self._known[number])
+        return self._slowed[number]
 
 
 class Pairing:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterable
+from dataclasses import replace
 
-from paictl.sim.cluster import homogeneous
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.invariants import Invariants
-from paictl.sim.job import Deadline, DeadlineKind, Job
+from paictl.sim.job import Deadline, DeadlineKind, Job, in_order
+from paictl.sim.policies.edf import Edf, EdfInfeasibleLast, Ordered
+from paictl.sim.policies.queue import Key
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
+from paictl.sim.view import JobView
 from paictl.units import Millis
 
 MINUTE = 60_000
@@ -85,3 +93,57 @@ def test_who_would_have_to_resume_is_too_late_by_that_much_earlier() -> None:
     """At 30 `a` has 10 minutes and half a minute to resume before 40.2: too late, so `c` goes first."""
     jobs = [job("a", 0, 1, 30, 40.2), job("b", 1, 1, 10, 30), job("c", 1, 1, 10, 60)]
     assert ends(jobs, "edf-infeasible-last") == {"b": 30, "c": 40, "a": 50.5}
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 90),  # minutes until it comes
+        st.integers(1, 6),
+        st.integers(1, 70),
+        st.lists(st.integers(5, 200), max_size=3, unique=True),
+        st.sampled_from([None, None, "a", "b"]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, policy=st.sampled_from(["edf", "edf-infeasible-last", "edf-infeasible-last:lease=10m"]))
+def test_the_first_of_each_size_are_all_that_a_walk_down_the_whole_ranking_would_take(
+    rows: list[tuple[int, int, int, list[int], str | None]], policy: str
+) -> None:
+    jobs = in_order([
+        replace(job(str(place), at, gpus, minutes, *(at + span for span in sorted(due))), gpu_type=kind)
+        for place, (at, gpus, minutes, due, kind) in enumerate(rows)
+    ])  # fmt: skip
+    cluster = mixed([("a", 1, 4), ("b", 1, 3)])
+    quick = simulate(jobs, cluster, policy, check=Invariants()).outcomes
+
+    def ranked(here: Ordered, among: Iterable[JobView]) -> list[JobView]:
+        return sorted(among, key=lambda one: (here.rank(one)[0], one.number))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Ordered,
+            "lease_ends",
+            lambda here: here.replace(ranked(here, [*here.running.values(), *here.waiting.values()])),
+        )
+        patch.setattr(Ordered, "slot_ends", lambda here: here.fill(ranked(here, here.waiting.values())))
+        assert simulate(jobs, cluster, policy).outcomes == quick
+
+
+@pytest.mark.parametrize("policy", ["edf", "edf-infeasible-last"])
+def test_who_waits_is_ranked_when_it_comes_and_not_at_every_slot(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = {"edf": Edf, "edf-infeasible-last": EdfInfeasibleLast}[policy]
+    rank, asked = kind.rank, 0
+
+    def counted(here: Edf | EdfInfeasibleLast, one: JobView) -> tuple[Key, Millis | None]:
+        nonlocal asked
+        asked += 1
+        return rank(here, one)
+
+    monkeypatch.setattr(kind, "rank", counted)
+    jobs = [job(str(place), 0, 1, 5, 1000 + place) for place in range(200)]
+    assert len(ends(jobs, f"{policy}:{FREE},lease=5m")) == 200
+    assert asked < 3 * len(jobs)
