@@ -158,12 +158,9 @@ class ServerApp:
         def handled(cluster: Cluster) -> Answer:
             return self._handled(cluster, asked, route, shown, query, body)
 
-        if route.who is not Access.ANYBODY and (
-            route.reads_body or route.slow
-        ):  # before a large body is read, or a turn
-            await self._workers.ask(
-                lambda cluster: self._allowed(cluster, asked, route, shown)
-            )  # is given, to strangers
+        # a stranger's large body is not read, and a stranger gets no turn
+        if route.who is not Access.ANYBODY and (route.reads_body or route.slow):
+            await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown))
         body = await self._body(request, route) if route.reads_body else b""
         if not route.slow:
             return await self._while_connected(request, self._workers.ask(handled))
