@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paictl.cluster.defrag import DefragMove
+from paictl.cluster.defrag import DefragMove, GangPods
 from paictl.cluster.interface import Cluster
 from paictl.operate.defrag import MovingError, make_room
 from paictl.scheduler.defrag import RoomRequest
@@ -94,11 +94,28 @@ def test_gangs_move_one_by_one_and_a_budget_is_respected(cluster: Cluster, api: 
     awaited(cluster, "ann~big", runs)
 
 
-def test_a_gang_that_does_not_come_back_in_time_is_counted(cluster: Cluster, api: KubeApi, jobs: JobRig) -> None:
+def cordon(api: KubeApi, off: bool) -> None:
+    for node in api.get("/api/v1/nodes")["items"]:
+        api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"unschedulable": off}})
+
+
+def test_a_gang_that_does_not_come_back_in_time_is_counted(
+    cluster: Cluster, api: KubeApi, jobs: JobRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = float(metric(jobs, "defrag_moves_failed_total") or 0)
     scatter(cluster, api)
-    with pytest.raises(MovingError, match="0 of 1 gangs were moved: ann~keep1 has not come back"):
-        make_room(cluster, cluster.plan_moves([ROOM]), Millis(0))
+    plan, evict = cluster.plan_moves([ROOM]), cluster.evict_gang
+
+    def evict_for_long(gang: GangPods) -> None:
+        cordon(api, True)
+        evict(gang)
+
+    monkeypatch.setattr(cluster, "evict_gang", evict_for_long)
+    try:
+        with pytest.raises(MovingError, match="0 of 1 gangs were moved: ann~keep1 has not come back"):
+            make_room(cluster, plan, Millis(2_000))
+    finally:
+        cordon(api, False)
     until(lambda: metric(jobs, "defrag_moves_failed_total") == f"{before + 1}", 20, "the failure is counted")
     until(lambda: metric(jobs, "defrag_planned_weight_device_seconds") == "0.0", 20, "no plan is under way")
     awaited(cluster, "ann~keep1", runs)
