@@ -93,7 +93,8 @@ class Accountant:
         """A pod is like this now; the core has been told before."""
         uid = str(pod["metadata"].get("uid"))
         with self.core.guarded():
-            if uid not in self.core.table.by_uid or not bound_node(pod):
+            # one that is pinned has its devices, and its owner may have named a scheduler that never binds it
+            if uid not in self.core.table.by_uid or not self.core.place_of(pod):
                 return
             if _is_disrupted(pod):
                 self._disrupted.add(uid)
@@ -302,8 +303,9 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
 
 
 def _bound_at(pod: Mapping[str, Any]) -> Millis | None:
-    """When a pod was bound, in whole seconds."""
-    return _millis((_condition(pod, "PodScheduled") or {}).get("lastTransitionTime"))
+    """When a pod was bound, in whole seconds; None for one that is only pinned."""
+    condition = _condition(pod, "PodScheduled") or {}
+    return _millis(condition.get("lastTransitionTime")) if bound_node(pod) else None
 
 
 def _ended_at(pod: Mapping[str, Any]) -> Millis | None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from paictl.cluster.kubernetes.names import JOB_KEY
+from paictl.cluster.usagebooks import UsageStore
+from paictl.doors.accounts import Accountant
 from paictl.scheduler.wire import GATE
 from paictl.units import Millis
 from paictl.workload.sharing import read_sharing
+from tests.unit.cluster.fakekube import FakeKube
 from tests.unit.extender.harness import gang
 from tests.unit.placer.test_placing import Placer
 
@@ -52,6 +57,34 @@ def test_a_budget_holds_a_tenant_back_until_more_is_allowed() -> None:
     placer.core.month_used({("B", "default"): 0})
     placer.round()
     assert placer.node("late-0")
+
+
+def test_a_pod_is_charged_for_its_devices_from_its_pin_on() -> None:
+    """Its owner may have named a scheduler that never binds it."""
+    placer, kube = Sharer(), FakeKube()
+    placer.now = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
+    accounts = Accountant(kube, placer.core, UsageStore(kube, "paictl-system"), remaining=lambda: 60.0)
+    assert accounts.attempt()
+    placer.core.month_used({})
+    (made,) = gang("held", 1, 2, vc="B")
+    made["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+         "lastTransitionTime": "2026-11-24T00:00:00Z"}
+    ]  # fmt: skip
+    placer.create([made], schedulerName="nobody")
+    accounts.pod_changed(made)
+    placer.round()
+    accounts.pod_changed(made)
+    placer.now += 3600
+    assert accounts.used_in_month() == {("B", "default"): 2 * HOUR}
+    made["spec"]["nodeName"] = placer.node("held-0")
+    made["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-25T01:00:00Z"}
+    ]
+    placer.tell()
+    accounts.pod_changed(made)
+    placer.now += 3600
+    assert accounts.used_in_month() == {("B", "default"): 4 * HOUR}
 
 
 def test_nobody_is_told_that_the_accounts_are_about_to_be_read() -> None:
