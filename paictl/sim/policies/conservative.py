@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Mapping
 from itertools import islice
+from math import inf
 from typing import ClassVar, Literal
 
 from paictl.frozen import frozen
@@ -27,6 +28,10 @@ class Profile:
     def __init__(self, total: Parts) -> None:
         self._times = [0]
         self._rows = {kind: [number] for kind, number in total.items()}
+        self._none_before: dict[tuple[str, int, int], int] = {}
+        """(type, devices, milliseconds) → an instant before which there is no such place. A search begins there: the
+        next days are full, and each of thousands of reservations would look through all of them. Plans that only fill
+        up keep it true."""
 
     def pass_to(self, now: int) -> None:
         """Forget what is over."""
@@ -43,6 +48,8 @@ class Profile:
             row = self._rows[kind]
             for place in range(first, last):
                 row[place] += number
+            if number > 0:
+                self._none_before.clear()
 
     def earliest(self, kind: str | None, number: int, length: int) -> tuple[int, Parts]:
         """When `number` devices are free for `length` milliseconds, of which types; there must be as many at all.
@@ -78,14 +85,20 @@ class Profile:
 
     def _start(self, kind: str, number: int, length: int) -> int:
         times, row = self._times, self._rows[kind]
+        least = 1 << max(0, length.bit_length() - 1)
+        key = kind, number, least  # by powers of two: almost every job has a length of its own
         start: int | None = None
-        for place, free in enumerate(row):
-            if free < number:
+        bound: int | None = None
+        for place in range(max(0, bisect_right(times, self._none_before.get(key, 0)) - 1), len(row)):
+            if row[place] < number:
                 start = None
                 continue
             if start is None:
                 start = times[place]
-            if place + 1 == len(times) or times[place + 1] - start >= length:
+            span = times[place + 1] - start if place + 1 < len(times) else inf
+            if bound is None and span >= least:
+                bound = self._none_before[key] = start
+            if span >= length:
                 return start
         raise AssertionError("the last step has all devices")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
+from paictl.sim.policies.conservative import Profile
 from paictl.sim.run import Ending, RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
@@ -191,3 +195,49 @@ def test_a_fleet_of_several_types_is_reserved_by_type() -> None:
     spec = mixed([("x", 1, 2), ("y", 1, 2)])
     for policy in ("conservative", "easy"):
         assert starts(simulate(jobs, spec, policy)) == {"x1": 0, "any": 1, "x2": 10, "y1": 11, "wide": 15}
+
+
+HORIZON = 400
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(0, 3), st.booleans()), min_size=1, max_size=20
+    )
+)
+def test_the_earliest_place_is_found_wherever_earlier_searches_ended(rows: list[tuple[int, int, int, bool]]) -> None:
+    """Against a table of every instant: reservations, time that passes, and some that are given back early."""
+    profile, free, now = Profile({"x": 5}), [5] * HORIZON, 0
+    for number, length, passed, back in rows:
+        now += passed
+        profile.pass_to(now)
+        expected = next(at for at in range(now, HORIZON) if min(free[at : at + length]) >= number)
+        assert profile.earliest("x", number, length) == (expected, {"x": number})
+        profile.change({"x": -number}, expected, expected + length)
+        if back:
+            profile.change({"x": number}, expected, expected + length)
+        else:
+            free[expected : expected + length] = [left - number for left in free[expected : expected + length]]
+
+
+class Looks(list[int]):
+    """A row that counts how often it is looked at."""
+
+    number = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        Looks.number += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[place] for place in range(len(self)))
+
+
+def test_a_search_does_not_look_through_all_that_is_reserved_before() -> None:
+    profile = Profile({"x": 4})
+    profile._rows["x"] = Looks([4])
+    for place in range(600):
+        number, length = 3, 100 + place % 7
+        start, parts = profile.earliest("x", number, length)
+        profile.change({kind: -devices for kind, devices in parts.items()}, start, start + length)
+    assert Looks.number < 600 * 20, "180,000 where each search begins now"
