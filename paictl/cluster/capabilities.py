@@ -13,6 +13,7 @@ from paictl.units import Millis
 if TYPE_CHECKING:
     from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
     from paictl.cluster.diagnostics import Diagnostics, LogLimits, Tell
+    from paictl.cluster.figures import ClusterFigures
     from paictl.cluster.values import Event, ServiceView
 
 
@@ -56,6 +57,14 @@ class SchedulerShown(Protocol):
 
         Empty if nothing schedules; raises `ClusterError` if what does shows nothing.
         """
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A cluster whose scheduler is no program of its own that Prometheus could ask."""
+
+    def figures(self) -> ClusterFigures:
+        """What its scheduler knows now; the figures of all virtual clusters and users."""
 
 
 class AccessStore(Protocol):

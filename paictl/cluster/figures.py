@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.frozen import frozen
@@ -110,14 +110,6 @@ class ClusterFigures:
     """Pods that were preempted."""
     repaired: int
     """Pods that took the place of a lost one in a gang that runs."""
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A cluster whose scheduler is no program of its own that Prometheus could ask."""
-
-    def figures(self) -> ClusterFigures:
-        """What its scheduler knows now; the figures of all virtual clusters and users."""
 
 
 def cells_at_risk(state: State) -> Counter[str]:

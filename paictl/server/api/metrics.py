@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paictl.cluster.figures import Measured
+from paictl.cluster.capabilities import Measured
 from paictl.cluster.interface import UnsupportedError
 from paictl.i18n import text
 from paictl.server.calls import Answer, Call
