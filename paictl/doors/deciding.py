@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paictl.doors import claims, pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
 from paictl.doors.table import UNVERSIONED, CachedDecision, PodEntry, PodRef
@@ -47,10 +49,11 @@ def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[st
     """The decision, from memory if nothing has changed since the same question. The caller has the lock."""
     offered = None if request.ignore_suggested else frozenset(names)
     request, offered = windows.within(core, entry, request, offered)
-    known = entry.cached
-    if known is not None and is_current(core, entry, known) and known.offered == offered:
+    known, limit = entry.cached, core.table.limit_of(entry)
+    if known is not None and known.limit == limit and is_current(core, entry, known) and known.offered == offered:
         return known
-    entry.cached = windows.noted(core, entry, _decided(core, entry, request, offered))
+    found = windows.noted(core, entry, _decided(core, entry, request, offered))
+    entry.cached = found if limit is None else replace(found, limit=limit)
     return entry.cached
 
 

@@ -219,7 +219,9 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
         better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
     if not better and known is not None:
         usage = None if known.usage is None else core.usage.version
-        still = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered, usage=usage)
+        still = CachedDecision(
+            engine.version, known.kind, known.reason, offered=known.offered, usage=usage, limit=known.limit
+        )
         why = held or (decision.reason if isinstance(decision, Wait) else "")
         if why and known.kind == "wait":  # what it waits for may be something else by now
             entry.cached = windows.noted(core, entry, replace(still, reason=f"pod waits: {why}"))

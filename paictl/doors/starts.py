@@ -286,7 +286,7 @@ class DoorStarts:
 
     def _gang(self, request: PodRequest) -> LineGang:
         entry = self._table.by_uid.get(request.uid)
-        return LineGang(request, None if entry is None else entry.limit)
+        return LineGang(request, None if entry is None else self._table.limit_of(entry))
 
     # --- who is told
 

@@ -6,7 +6,7 @@ reaches the port could otherwise invent a virtual cluster and a priority for a p
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -75,6 +75,8 @@ class CachedDecision:
     """The version of what pods request that it depends on; None if it does not."""
     shut: frozenset[str] = frozenset()
     """The nodes that maintenance windows closed to the pod."""
+    limit: Millis | None = None
+    """For how long its gang ran at most, as far as its pods were known."""
 
 
 @dataclass(slots=True)
@@ -175,6 +177,10 @@ class PodTable:
         self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._limits: dict[GangKey, Counter[Millis | None]] = {}
+        """How many known pods of each gang have which limit."""
+        self._counted: dict[str, tuple[GangKey, Millis | None]] = {}
+        """By uid what a pod counts as there."""
         self.heard: Callable[[PodEntry], None] = lambda _: None
         """Told of each entry that is met, or that is gone."""
         self.pod_groups = PodGroups()
@@ -203,8 +209,32 @@ class PodTable:
                 entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, named), None
             except RequestError as error:
                 entry.reading, entry.problem = None, error
+        self._uncount(ref.uid)
+        if entry.reading is not None:
+            counted = self._counted[ref.uid] = self.gang(ref, entry.reading.request.group), entry.limit
+            self._limits.setdefault(counted[0], Counter())[entry.limit] += 1
         self.heard(entry)
         return entry
+
+    def _uncount(self, uid: str) -> None:
+        if (counted := self._counted.pop(uid, None)) is not None:
+            gang, limit = counted
+            limits = self._limits[gang]
+            limits[limit] -= 1
+            if not limits[limit]:
+                del limits[limit]
+            if not limits:
+                del self._limits[gang]
+
+    def limit_of(self, entry: PodEntry) -> Millis | None:
+        """How long a pod's gang runs at most, as far as its pods are known: for as long as any of them; None: for ever.
+
+        One pod with a short limit must not bring the others where they may not run for so long.
+        """
+        if entry.ref.uid not in self._counted:
+            return entry.limit
+        limits = [entry.limit, *self._limits[self._counted[entry.ref.uid][0]]]
+        return None if None in limits else max(limit for limit in limits if limit is not None)
 
     def gang(self, pod: PodRef, group: str) -> GangKey:
         """What the pods of a gang have in common: anybody may name the group of another namespace in a pod."""
@@ -252,6 +282,7 @@ class PodTable:
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
         entry = self.by_uid.pop(uid, None)
+        self._uncount(uid)
         if entry is not None and self._uid.get(entry.ref.key) == uid:
             del self._uid[entry.ref.key]
         if entry is not None:

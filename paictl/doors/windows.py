@@ -35,7 +35,7 @@ def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
     """The nodes that a pod may not get now; the same empty set while there are no windows."""
     if not core.windows:
         return _ALL
-    return core.windows.closed_to(now_of(core), entry.limit, entry.reservation, core.nodes)
+    return core.windows.closed_to(now_of(core), core.table.limit_of(entry), entry.reservation, core.nodes)
 
 
 def within(
@@ -66,14 +66,15 @@ def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
     known = core.windows.reservations.get(entry.reservation) if entry.reservation else None
     if known is not None and known.nodes:
         within = f"reservation {known.name} gives it only {listed(sorted(known.nodes), 3)}"
-        shut = shut & core.windows.closed(now_of(core), entry.limit) & frozenset(known.nodes)
+        shut = shut & core.windows.closed(now_of(core), core.table.limit_of(entry)) & frozenset(known.nodes)
         return f"{within}, and maintenance windows close {listed(sorted(shut), 3)}" if shut else within
     what = "maintenance windows" if core.windows.found else "reservations"
-    return f"{what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+    return f"{what} close {listed(sorted(shut), 3)} to it ({_span(core, entry)})"
 
 
-def _span(entry: PodEntry) -> str:
-    return "it does not say how long it runs" if entry.limit is None else f"it runs up to {span_text(entry.limit)}"
+def _span(core: DoorCore, entry: PodEntry) -> str:
+    limit = core.table.limit_of(entry)
+    return "it does not say how long it runs" if limit is None else f"it runs up to {span_text(limit)}"
 
 
 @frozen

@@ -47,3 +47,23 @@ def test_gangs_of_a_namespace_that_is_gone_leave_the_line_at_once() -> None:
     assert placer.core.starts.numbers() == {"A": 1}
     placer.core.namespace_gone("default")
     assert placer.core.starts.numbers() == {}
+
+
+def test_a_gang_runs_for_as_long_as_any_of_its_pods_whichever_is_asked_about_first() -> None:
+    """One pod with a short limit would let the others in, which delay the first in line for ever."""
+    placer = Backfiller()
+    placer.create(pods("first", 1, 4, 10))
+    placer.round()
+    placer.create(pods("big", 3, 4, 5))
+    placer.round()
+    mixed = pods("mixed", 2, 2, 9)
+    del mixed[1]["spec"]["activeDeadlineSeconds"]
+    placer.create(mixed)
+    placer.round()
+    assert not placed(placer, "mixed", 2)
+    placer.delete("mixed-1")
+    mixed[1]["metadata"]["uid"] = "uid-mixed-1-again"
+    mixed[1]["spec"] = {**mixed[0]["spec"]}
+    placer.create([mixed[1]])
+    placer.round()
+    assert placed(placer, "mixed", 2)

@@ -35,6 +35,21 @@ def test_gangs_are_pinned_beside_the_window_and_there_once_it_is_over(placer: Pl
     assert placer.node("h-0") in ("n0", "n1")
 
 
+def test_one_pod_with_a_short_limit_brings_no_gang_beneath_a_window(placer: Placer) -> None:
+    plan(placer, "n0", "n1", after=600)
+    made = gang("g", 2, 4)
+    made[0]["spec"]["activeDeadlineSeconds"] = 300
+    placer.create(gang("other", 1, 4))
+    placer.round()
+    placer.create(made)
+    placer.round()
+    assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
+    made[1]["spec"]["activeDeadlineSeconds"] = 300
+    placer.create(made)
+    placer.round()
+    assert all((placer.node("g-0"), placer.node("g-1")))
+
+
 def test_a_pinned_gang_leaves_when_the_window_begins(placer: Placer) -> None:
     placer.create(gang("g", 2, 4))
     placer.round()
