@@ -101,7 +101,7 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, a million 
 	@$(BIN)/python tools/soak.py --placer --operations 300000
 	@$(BIN)/python tools/soak.py --embedded --operations 200000
 	@PAICTL_DEFRAG_CASES=1000 $(BIN)/python -m pytest -q tests/unit/scheduler/test_defrag.py
-	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py tests/unit/cluster/test_sharing.py tests/unit/extender/test_sharing.py tests/unit/cluster/test_promised_starts.py tests/unit/cluster/test_backfill.py tests/unit/extender/test_starts.py
+	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py tests/unit/workload/test_usage.py tests/unit/cluster/test_sharing.py tests/unit/extender/test_sharing.py tests/unit/cluster/test_promised_starts.py tests/unit/workload/test_struck_rooms.py tests/unit/cluster/test_backfill.py tests/unit/extender/test_starts.py
 
 ROOM ?=
 mutants: .venv-mutants/.installed  ## single lines broken on purpose, and whether a unit test notices (hours; ROOM=scheduler; docs/mutants.md)

@@ -336,7 +336,7 @@ class DoorStarts:
                 continue
             vc, entry = gang.request.vc, self._table.by_uid.get(gang.request.uid)
             conservative = self._backfill.rules.mode(vc) is BackfillMode.CONSERVATIVE
-            why = foresight.unplanned(vc) if conservative else ""
+            why = foresight.lost_by(vc) if conservative else ""
             if entry is not None and why and self._lost.get(group) != why:
                 self._lost[group], was = why, rfc3339(instant(UNIX, at))
                 self.counted[vc, "moved"] += 1

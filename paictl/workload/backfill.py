@@ -386,26 +386,36 @@ class Foresight:
             return None
         if len(line) == 1 and not known and has_room(self.engine, line[0].request):  # most gangs: it starts now
             return LineStarts((StartPromise(line[0], self.now, place=1),))
-        plan = LinePlan.of(LeafTimes(self.engine, vc, self._latest_end, footprints), self.now, line, known, MOST)
+        leaves, struck = LeafTimes(self.engine, vc, self._latest_end, footprints), is_struck(self.engine, vc)
+        plan = LinePlan.of(leaves, self.now, line, known, MOST, unbroken=struck)
+        if struck and self._is_later(line[0] if line else None, plan, known):
+            return None  # fewer places count than there may be: the core says what the first gang gets
         promises, number = list[StartPromise](), 0
         for gang in line:
             start = plan.starts.get(gang.request.group)
             if start is not None:
                 number += 1
                 promises.append(StartPromise(gang, start.at, place=number))
-            elif number < MOST:  # nothing that ends by itself makes room for it
+            elif number < MOST and not struck:  # nothing that ends by itself makes room for it
                 promises.append(StartPromise(gang, None))
         return LineStarts(tuple(promises), plan, self._lasting(vc, plan))
 
+    def _is_later(self, first: LineGang | None, plan: LinePlan, known: Mapping[str, Millis]) -> bool:
+        """Whether the first gang in a line has no planned start, or a later one than before."""
+        start = None if first is None else plan.starts.get(first.request.group)
+        return start is None or start.at > max(known.get(start.group, start.at), self.now)
+
     def unplanned(self, vc: str) -> str:
-        """Why only the first gang in a line has a promised start although each should; empty if each has."""
-        if is_struck(self.engine, vc):
-            return text("hardware is bad")
+        """Why only the first gang in a line may have a promised start although each should; empty if each may."""
         if self.windows_of(vc):
             return text("a maintenance window is planned")
         if self._keeps_from(vc):
             return text("cells are reserved")
         return "" if is_countable(self.engine, vc) else text("a gang is to get its guarantee back")
+
+    def lost_by(self, vc: str) -> str:
+        """Why gangs in a line may have lost their promised starts; empty if nothing but time and others can be why."""
+        return text("hardware is bad") if is_struck(self.engine, vc) else self.unplanned(vc)
 
     def _latest_end(self, group: str) -> Millis:
         end = self.end_of(group)

@@ -8,6 +8,7 @@ the answer follows from how many leaves of each node are free, which is cheap to
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal
 
 from paictl.cells.ids import NO_VIRTUAL
@@ -35,10 +36,12 @@ NOT_THERE: Final = None, 0
 
 def is_calm(engine: Engine, vc: str) -> bool:
     """Whether a virtual cluster gets its cells whatever others do, and nothing is imagined at the moment."""
-    state = engine.state
-    # groups that lost their guarantee get it back when others end, if the configuration says so
-    returning = state.groups.demoted and engine.spec.lazy_preemption_recovery
-    return not (state.journal.depth or returning or is_struck(engine, vc))
+    return not (engine.state.journal.depth or has_returning(engine) or is_struck(engine, vc))
+
+
+def has_returning(engine: Engine) -> bool:
+    """Whether groups that lost their guarantee get it back when others end, as the configuration says."""
+    return bool(engine.state.groups.demoted) and engine.spec.lazy_preemption_recovery
 
 
 def is_struck(engine: Engine, vc: str) -> bool:
@@ -48,6 +51,13 @@ def is_struck(engine: Engine, vc: str) -> bool:
         return False
     chains = {tree.chain[leaf] for leaf in health.bad_leaves}
     return bool(chains & _chains_of(engine, vc)) or has_cells_on(engine, vc, health.bad_nodes)
+
+
+def struck_nodes(engine: Engine) -> Counter[ChainIndex]:
+    """Nodes by chain that are bad, or have a bad device."""
+    health, tree = engine.state.health, engine.state.physical
+    names = {*health.bad_nodes, *(tree.node_name(leaf) for leaf in health.bad_leaves)}
+    return Counter(tree.chain[tree.nodes[name][0]] for name in names)
 
 
 def has_cells_on(engine: Engine, vc: str, nodes: Iterable[str]) -> bool:

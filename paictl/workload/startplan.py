@@ -9,6 +9,10 @@ after those of all groups that may still run and of all gangs promised to run. N
 
 With pods of several sizes all count as the largest: the core places them smallest first and never goes back, so that
 each takes at most one place of the largest size.
+
+Bad hardware: the core finds a place among the healthy nodes of a virtual cluster, but which of its nodes the bad ones
+count against depends on what other virtual clusters hold. So each node with bad hardware counts as if it were one of
+its own and empty: as many places fewer as a whole node has.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from paictl.cells.ids import NO_VIRTUAL
 from paictl.frozen import frozen
 from paictl.scheduler.groups import GroupState
 from paictl.units import Millis
-from paictl.workload.roomcount import is_calm, views_of
+from paictl.workload.roomcount import has_returning, struck_nodes, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -55,8 +59,9 @@ class GangInLine(Protocol):
 
 
 def is_countable(engine: Engine, vc: str) -> bool:
-    """Whether starts can be promised to all gangs in a line: its hardware is healthy, all leaves are configured."""
-    return is_calm(engine, vc) and all(group.info is None for group in engine.by_vc.of(vc).values())
+    """Whether starts can be promised to all gangs in a line: no group gets cells back, all leaves are configured."""
+    known = not (engine.state.journal.depth or has_returning(engine))
+    return known and all(group.info is None for group in engine.by_vc.of(vc).values())
 
 
 @frozen
@@ -95,6 +100,8 @@ class LeafTimes:
     ) -> None:
         """`end_of` says when a group that holds leaves ends at the latest; `footprints` are kept from call to call."""
         self._engine = engine
+        self.bad = struck_nodes(engine)
+        """Nodes by chain with bad hardware."""
         self._views: dict[int, VirtualIndex] = {}
         self._seen: dict[tuple[str, str], tuple[int, ...]] = {}
         self.held: dict[NodePlace, list[tuple[Millis, int]]] = {}
@@ -150,7 +157,7 @@ class LeafTimes:
         return known
 
     def _count(self, view: int, size: int) -> tuple[list[Millis], list[int]]:
-        gains, room = Counter[Millis](), 0
+        gains, room = Counter[Millis](), -self._struck(view, size)
         shape = self._engine.state.virtual.shape
         for slot, cell in enumerate(self._views[view].cells):
             whole, held = len(shape(cell).leaves), self.held.get((view, slot))
@@ -169,6 +176,14 @@ class LeafTimes:
             times.append(at)
             rooms.append(room)
         return times, rooms
+
+    def _struck(self, view: int, size: int) -> int:
+        """Places that bad hardware takes away at most."""
+        tree, cells = self._engine.state.virtual, self._views[view].cells
+        if not cells or not self.bad:
+            return 0
+        index = tree.chain[cells[0]]
+        return self.bad[index] * (tree.chains[index].leaves[tree.chains[index].node_level] // size)
 
     def room(self, view: int, size: int, at: Millis) -> int:
         """Places for pods of `size` leaves at an instant."""
@@ -192,11 +207,12 @@ class LinePlan:
 
     @classmethod
     def of(
-        cls, leaves: LeafTimes, now: Millis, line: Iterable[GangInLine], known: Mapping[str, Millis], most: int = MOST
+        cls, leaves: LeafTimes, now: Millis, line: Iterable[GangInLine], known: Mapping[str, Millis], most: int = MOST,
+        *, unbroken: bool = False,
     ) -> LinePlan:  # fmt: skip
         """The plan for a line, in which nobody starts later than `known` before unless that cannot be held.
 
-        It ends with the `most`-th gang that has a start.
+        It ends with the `most`-th gang that has a start; `unbroken` before the first that has none.
         """
         plan, held, hopeless = cls(leaves, now), set[str](), set[tuple[object, ...]]()
         gangs = list(line)
@@ -213,6 +229,8 @@ class LinePlan:
                 start = plan._earliest(gang)
             if start is not None:
                 plan._add(start)
+            elif unbroken:
+                break
             else:
                 hopeless.add(kind)
         moved = False

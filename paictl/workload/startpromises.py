@@ -18,7 +18,7 @@ from paictl.workload.backfill import (
     PlannedTimes,
     StartPromise,
 )
-from paictl.workload.roomcount import has_cells_on, is_calm
+from paictl.workload.roomcount import has_cells_on, is_calm, is_struck
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class StartPromises:
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]
     ) -> LineStarts | None:
         """The promises in a virtual cluster, None if there are none; `line` as for `promise`."""
-        if self.rules.mode(vc) is BackfillMode.CONSERVATIVE:
+        if self.rules.mode(vc) is BackfillMode.CONSERVATIVE and not self._keeps_head(engine, vc, line):
             made = self._plan(engine, now, windows, vc, line)
             if made is not None:
                 return made
@@ -139,6 +139,11 @@ class StartPromises:
         if known is None or known.head is not promise:
             known = self._heads[vc] = LineStarts((promise,))
         return known
+
+    def _keeps_head(self, engine: Engine, vc: str, line: Sequence[LineGang]) -> bool:
+        """Whether the first gang has the core's own promise, which counting beside bad hardware may not keep."""
+        head = self.heads.get(vc)
+        return head is not None and is_struck(engine, vc) and any(gang.request.group == head for gang in line)
 
     def _plan(
         self, engine: Engine, now: Millis, windows: Windows, vc: str, line: Sequence[LineGang]

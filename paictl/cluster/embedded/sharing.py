@@ -346,7 +346,7 @@ class WorldSharing:
         for group, at in starts.items():
             vc = dispatcher.vc_of(group)
             conservative = self.rules.backfill.mode(vc) is BackfillMode.CONSERVATIVE
-            why = foresight.unplanned(vc) if foresight is not None and conservative else ""
+            why = foresight.lost_by(vc) if foresight is not None and conservative else ""
             if not why or self._lost.get(group) == why:
                 continue
             self._lost[group], was = why, rfc3339(instant(self.epoch, at))

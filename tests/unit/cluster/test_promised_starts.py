@@ -47,6 +47,12 @@ class Line:
     """Whether most gangs ask for the same."""
     troubled: bool = False
     """Whether devices of a type of which A and B are promised none fail, are in maintenance and reserved."""
+    struck: bool = False
+    """Whether nodes and devices of A and B fail and heal, on a larger cluster."""
+    failed: set[tuple[str, int]] = field(default_factory=set)
+    """Nodes (with -1) and devices that are bad."""
+    planned_beside: int = 0
+    """Promised starts behind the first one, seen while hardware was bad."""
     windows: Windows = field(default_factory=Windows)
     moved_up: int = 0
     """How often one of a kind went before an older one of it."""
@@ -57,9 +63,8 @@ class Line:
         self.queue = Dispatcher()
         rules = BackfillRules([BackfillRule("", self.mode)])
         self.queue.backfill = StartPromises(rules, self.end_of)
-        self.queue.resume(
-            Book(healthy(with_other_devices() if self.troubled else config(A={"NODE": 3}, B={"NODE": 1})))
-        )
+        plain = twice_as_large() if self.struck else config(A={"NODE": 3}, B={"NODE": 1})
+        self.queue.resume(Book(healthy(with_other_devices() if self.troubled else plain)))
 
     def end_of(self, group: str) -> Millis | None:
         limit = self.limits[group]
@@ -110,6 +115,24 @@ class Line:
                 kept = Reservations((Reservation("r", Millis(self.now), until, nodes=(node,)),))
                 self.queue.reserve(None if off else ReservedCells(kept, lambda _: ""))
 
+    def strike(self) -> None:
+        """Hardware fails, and promises may break, or it heals."""
+        nodes = sorted(self.queue.nodes or ())
+        place = self.rng.choice(nodes), self.rng.choice((-1, -1, 0, 3))
+        seconds, heals = self.now / 1000, bool(self.failed) and self.rng.random() < 0.6
+        if heals:
+            place = self.rng.choice(sorted(self.failed))
+            self.failed.discard(place)
+        elif len({node for node, _ in self.failed} | {place[0]}) <= 2:
+            self.failed.add(place)
+            self.promised.clear()
+        else:
+            return
+        if place[1] < 0:
+            self.queue.report(place[0], heals, seconds)
+        else:
+            self.queue.report_device(*place, heals, seconds)
+
     def settle(self) -> None:
         while actions := self.queue.next(self.now / 1000, self.windows):
             for action in actions:
@@ -123,7 +146,12 @@ class Line:
             self.compare_firsts()
         for vc, starts in self.queue.starts(Millis(self.now), self.windows).items():
             times = starts.times()
+            if self.failed and starts.plan is None:  # only its first gang has a start, as others let it
+                for name in [name for name in self.promised if self.queue.vc_of(name) == vc]:
+                    del self.promised[name]
+                continue
             assert (starts.plan is not None) == (self.mode is BackfillMode.CONSERVATIVE)
+            self.planned_beside += bool(self.failed) and len(times) > 1
             if starts.plan is not None and self.queue.backfill is not None:
                 assert times == self.queue.backfill.planned.get(vc, {}), "what is shown is what was settled"
             if self.troubled and self.mode is BackfillMode.EASY:
@@ -194,6 +222,16 @@ class Line:
         self.promised.pop(group, None)
 
 
+def twice_as_large() -> dict[str, Any]:
+    """Two pools of four nodes: A is promised one as a whole and nodes of the other, as B is."""
+    found = config(A={"POOL": 1, "NODE": 2}, B={"NODE": 2})
+    names = [f"m{number}" for number in range(4)]
+    found["physicalCluster"]["physicalCells"].append(
+        {"cellType": "POOL", "cellChildren": [{"cellAddress": name} for name in names]}
+    )
+    return found
+
+
 def with_other_devices() -> dict[str, Any]:
     """The cluster of `config` with two nodes of another type, which are promised to C."""
     found = config(A={"NODE": 3}, B={"NODE": 1})
@@ -226,6 +264,14 @@ def test_trouble_with_other_devices_breaks_no_promise_and_takes_none_away(mode: 
     assert line.kept > OPERATIONS / 50
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_conservative_promises_hold_beside_bad_hardware_until_more_fails(seed: int) -> None:
+    line = Line(random.Random(seed), mode=BackfillMode.CONSERVATIVE, struck=True)  # noqa: S311 - a property test
+    play(line)
+    assert line.kept
+    assert line.planned_beside > 0
+
+
 @pytest.mark.parametrize("mode", list(BackfillMode))
 def test_an_older_gang_that_starts_again_does_not_go_before_its_like_with_a_promise(mode: BackfillMode) -> None:
     line = Line(random.Random(1), mode=mode, alike=True)  # noqa: S311 - a property test
@@ -242,6 +288,8 @@ def play(line: Line) -> None:
                 line.cancel()
             case 9 if line.troubled:
                 line.trouble()
+            case 9 if line.struck:
+                line.strike()
             case 9:
                 line.restart()
             case 1 | 2 | 3 | 4:

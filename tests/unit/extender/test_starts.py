@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 
@@ -83,6 +84,10 @@ def wait(harness: Harness, made: list[Json]) -> str:
 
 def after(harness: Harness, hours: float) -> str:
     return rfc3339(instant(datetime.fromtimestamp(0, UTC), Millis(round(1000 * (harness.now + hours * HOUR)))))
+
+
+def millis(harness: Harness, hours: float) -> Millis:
+    return Millis(round(1000 * (harness.now + hours * HOUR)))
 
 
 def explain(harness: Harness, name: str) -> Json:
@@ -381,6 +386,35 @@ def test_while_a_node_is_bad_only_the_first_gang_has_a_promise(conservative: Har
     assert promise.group == "default/big"
     conservative.core.node_changed(NodeStatus(NODES[-1], ready=True, schedulable=True))
     assert len(conservative.core.starts.starts()["A"].promises) == 2
+
+
+def test_beside_a_bad_node_all_have_promises_that_hold(conservative: Harness) -> None:
+    """It counts as a node of A, although it is B's that is mapped onto it."""
+    for name, hours in (("first", 10), ("second", 8), ("third", 6)):
+        run(conservative, pods(name, 1, 4, hours))
+    bad = NodeStatus("n3", ready=False, schedulable=True)
+    conservative.core.node_changed(bad)
+    for name in ("next", "more"):
+        wait(conservative, pods(name, 1, 4, 5))
+    starts = conservative.core.starts
+    times = {"default/next": millis(conservative, 8), "default/more": millis(conservative, 10)}
+    assert starts.starts()["A"].times() == times
+    wait(conservative, pods("big", 3, 4, 5))
+    assert starts.starts()["A"].times() == times, "it has none, and costs nobody theirs"
+    conservative.core.node_changed(replace(bad, ready=True))
+    assert len(starts.starts()["A"].times()) == 3
+
+
+def test_beside_a_bad_node_the_promise_of_the_core_to_the_first_stays(conservative: Harness) -> None:
+    """Counting may promise a later start than the core did, which counts what is bad against B."""
+    for name, hours in (("first", 10), ("second", 8), ("third", 6)):
+        run(conservative, pods(name, 1, 4, hours))
+    for name in ("next", "more"):
+        wait(conservative, pods(name, 1, 4, 5))
+    conservative.core.node_changed(NodeStatus("n3", ready=False, schedulable=True))
+    promises = conservative.core.starts._backfill
+    promises.heads, promises.planned = {"A": "default/next"}, {}
+    assert conservative.core.starts.starts()["A"].times() == {"default/next": millis(conservative, 6)}
 
 
 def test_all_starts_are_the_same_after_a_restart(conservative: Harness) -> None:
