@@ -1,4 +1,4 @@
-"""Gangs on devices that stay bad: who is to go, once the deadline for that is over."""
+"""Gangs on devices that stay bad: the pods to evict once the deadline has passed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from paictl.frozen import frozen
 
 @frozen
 class FailingGang:
-    """A gang of which a pod has a bad device."""
+    """A gang with a bad device."""
 
     group: str
     pods: tuple[PodRef, ...]
-    """All of its pods that hold devices and are not on their way out."""
+    """All of its pods that hold devices and are not being deleted; with `members`, only the pods to replace."""
     why: str
     members: bool = False
     """Whether these pods are replaced while the others of the gang keep running."""
 
     def event(self, pod: PodRef) -> PodEvent:
-        """What a pod of it is told once it is evicted."""
+        """The event of one of its pods, once evicted."""
         return pod_events.left_bad_device(pod, self.why)
 
 
 def due(core: DoorCore) -> list[FailingGang]:
-    """Gangs with a device that has been bad for longer than it may be; none where pods are only told."""
+    """Gangs with a device that has been bad for longer than the deadline; none without a deadline."""
     deadline = core.options.bad_device_deadline
     if deadline is None:
         return []
@@ -35,14 +35,14 @@ def due(core: DoorCore) -> list[FailingGang]:
         bad = {place for place, since in core.health.bad_since.items() if since <= before}
         if not bad:
             return []
-        why: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for pod in core.book.pods.values():
             for index in pod.info.devices if pod.info is not None else ():
                 if pod.info is not None and (pod.info.node, index) in bad:
                     reason = core.health.bad_devices.get(pod.info.node, {}).get(index, "")
-                    said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
-                    why.setdefault(pod.request.group, said)
-        gangs: dict[str, list[PodRef]] = {group: [] for group in why}
+                    message = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
+                    reasons.setdefault(pod.request.group, message)
+        gangs: dict[str, list[PodRef]] = {group: [] for group in reasons}
         repaired: set[str] = set()
         for uid, pod in core.book.pods.items():
             entry = core.table.by_uid.get(uid)
@@ -52,4 +52,6 @@ def due(core: DoorCore) -> list[FailingGang]:
                 repaired.add(pod.request.group)
             if not pod.request.repair or any((pod.info.node, index) in bad for index in pod.info.devices):
                 gangs[pod.request.group].append(entry.ref)
-        return [FailingGang(group, tuple(pods), why[group], group in repaired) for group, pods in gangs.items() if pods]
+        return [
+            FailingGang(group, tuple(pods), reasons[group], group in repaired) for group, pods in gangs.items() if pods
+        ]

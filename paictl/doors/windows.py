@@ -1,7 +1,7 @@
 """Maintenance windows behind the doors: nodes that a pod may not get, and gangs that have to leave.
 
-What is closed and due follows from the windows and the clock at every look: nothing is remembered that a restart could
-lose but who was told. All functions need the core's lock, or take it.
+What is closed and due is computed from the windows and the clock each time: the only memory that a restart could lose
+is which pods were warned. All functions need the core's lock, or take it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALL: Final[frozenset[str]] = frozenset()
 
 
 def now_of(core: DoorCore) -> Millis:
-    """The present in milliseconds since 1970."""
+    """The current time in milliseconds since 1970."""
     return Millis(int(1000 * core.wall()))
 
 
@@ -41,10 +41,10 @@ def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
 def within(
     core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
 ) -> tuple[PodRequest, frozenset[str] | None]:
-    """A request as the engine is asked while there are windows, and the nodes that count for it; both as they are else.
+    """The request for the engine while there are windows, and the nodes that count; both unchanged without windows.
 
-    Suggestions count for it then, even if it ignores those of kube-scheduler: a preemption that was begun is given up
-    if a window closes its place meanwhile.
+    With windows, suggestions count even if the pod ignores those of kube-scheduler: a preemption is given up if a
+    window closes its place in the meantime.
     """
     if not core.windows:
         return request, offered
@@ -52,24 +52,28 @@ def within(
     return replace(request, ignore_suggested=False), core.windows.left(nodes, closed(core, entry))
 
 
-def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecision:
-    """A decision with the nodes that were closed, and who waits says so."""
-    shut = closed(core, entry)
-    if not shut:
-        return found
-    reason = f"{found.reason}; {_closing(core, entry, shut)}" if found.kind == "wait" else found.reason
-    return replace(found, shut=shut, reason=reason)
+def noted(core: DoorCore, entry: PodEntry, decision: CachedDecision) -> CachedDecision:
+    """A decision with the closed nodes, which the reason of a waiting pod mentions."""
+    closed_nodes = closed(core, entry)
+    if not closed_nodes:
+        return decision
+    reason = f"{decision.reason}; {_closing(core, entry, closed_nodes)}" if decision.kind == "wait" else decision.reason
+    return replace(decision, closed=closed_nodes, reason=reason)
 
 
-def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
-    """What closes nodes to a pod that waits."""
-    known = core.windows.reservations.get(entry.reservation) if entry.reservation else None
-    if known is not None and known.nodes:
-        within = f"reservation {known.name} gives it only {listed(sorted(known.nodes), 3)}"
-        shut = shut & core.windows.closed(now_of(core), entry.limit) & frozenset(known.nodes)
-        return f"{within}, and maintenance windows close {listed(sorted(shut), 3)}" if shut else within
-    what = "maintenance windows" if core.windows.found else "reservations"
-    return f"{what} close {listed(sorted(shut), 3)} to it ({_span(entry)})"
+def _closing(core: DoorCore, entry: PodEntry, closed_nodes: frozenset[str]) -> str:
+    """What closes nodes to a waiting pod."""
+    reservation = core.windows.reservations.get(entry.reservation) if entry.reservation else None
+    if reservation is not None and reservation.nodes:
+        restriction = f"reservation {reservation.name} gives it only {listed(sorted(reservation.nodes), 3)}"
+        closed_nodes = closed_nodes & core.windows.closed(now_of(core), entry.limit) & frozenset(reservation.nodes)
+        return (
+            f"{restriction}, and maintenance windows close {listed(sorted(closed_nodes), 3)}"
+            if closed_nodes
+            else restriction
+        )
+    cause = "maintenance windows" if core.windows.current else "reservations"
+    return f"{cause} close {listed(sorted(closed_nodes), 3)} to it ({_span(entry)})"
 
 
 def _span(entry: PodEntry) -> str:
@@ -82,11 +86,11 @@ class MovedGang:
 
     group: str
     pods: tuple[PodRef, ...]
-    """All of its pods that hold devices and are not on their way out."""
+    """All of its pods that hold devices and are not being deleted."""
     why: str
 
     def event(self, pod: PodRef) -> PodEvent:
-        """What a pod of it is told once it is evicted."""
+        """The event of one of its pods, once evicted."""
         return PodEvent(
             pod, "MaintenanceEvicted", f"evicted, so that its gang starts elsewhere: {self.why}", warning=True
         )
@@ -98,43 +102,43 @@ def due(core: DoorCore) -> list[MovedGang]:
         return []
     with core.guarded():
         core.windows.prune(now_of(core))
-        active = core.windows.found.active(now_of(core))
-        why: dict[str, str] = {}
+        active = core.windows.current.active(now_of(core))
+        reasons: dict[str, str] = {}
         for pod in core.book.pods.values() if active else ():
             if pod.info is not None and pod.info.node in active:
-                said = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
-                why.setdefault(pod.request.group, said)
-        return [MovedGang(group, pods, why[group]) for group, pods in _pods_of(core, why).items() if pods]
+                reason = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
+                reasons.setdefault(pod.request.group, reason)
+        return [MovedGang(group, pods, reasons[group]) for group, pods in _pods_of(core, reasons).items() if pods]
 
 
 def _pods_of(core: DoorCore, groups: Mapping[str, object]) -> dict[str, tuple[PodRef, ...]]:
-    found: dict[str, list[PodRef]] = {group: [] for group in groups}
+    by_group: dict[str, list[PodRef]] = {group: [] for group in groups}
     for uid, pod in core.book.pods.items():
         entry = core.table.by_uid.get(uid)
-        if pod.request.group in found and pod.info is not None and entry is not None and not entry.deleting:
-            found[pod.request.group].append(entry.ref)
-    return {group: tuple(pods) for group, pods in found.items()}
+        if pod.request.group in by_group and pod.info is not None and entry is not None and not entry.deleting:
+            by_group[pod.request.group].append(entry.ref)
+    return {group: tuple(pods) for group, pods in by_group.items()}
 
 
 def warned(core: DoorCore) -> list[PodEvent]:
-    """Events for pods that have to leave a node by a window whose notice has come; each is told once by a leader."""
-    if not core.windows.found:
+    """Events for pods that a window will evict and whose notice period has begun; each leader sends one per pod."""
+    if not core.windows.current:
         return []
     with core.guarded():
         now, events = now_of(core), list[PodEvent]()
         noticed = [
             window
-            for window in core.windows.found
+            for window in core.windows.current
             if window.start - window.notice <= now < window.start and not window.hold
         ]
         core.windows.told &= {
-            place for place in core.windows.told if place[0] in {window.name for window in core.windows.found}
+            place for place in core.windows.told if place[0] in {window.name for window in core.windows.current}
         }
         for window in noticed:
             for uid, pod in core.book.pods.items():
                 entry = core.table.by_uid.get(uid)
-                there = pod.info is not None and pod.info.node in window.nodes and entry is not None
-                if there and entry is not None and (window.name, uid) not in core.windows.told:
+                is_there = pod.info is not None and pod.info.node in window.nodes and entry is not None
+                if is_there and entry is not None and (window.name, uid) not in core.windows.told:
                     core.windows.told.add((window.name, uid))
                     if not _ends_before(entry, window):
                         assert pod.info is not None  # noqa: S101 - asked above
@@ -143,7 +147,7 @@ def warned(core: DoorCore) -> list[PodEvent]:
 
 
 def _ends_before(entry: PodEntry, window: Window) -> bool:
-    """Whether a pod that runs ends before a window; without a word about its start it may not."""
+    """Whether a running pod ends before a window; if its start is unknown, it may not."""
     return entry.limit is not None and entry.began is not None and entry.began + entry.limit <= window.start
 
 
@@ -156,6 +160,6 @@ def _words(window: Window, node: str) -> str:
 def counts(core: DoorCore) -> dict[str, int]:
     """Windows by state, for the metrics."""
     now = now_of(core)
-    current = [window for window in core.windows.found if now < window.end]
+    current = [window for window in core.windows.current if now < window.end]
     active = sum(window.is_active(now) for window in current)
     return {"planned": len(current) - active, "active": active}

@@ -289,7 +289,7 @@ class _RoomSearch:
     def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> TrialSuccess | StuckGang | None:
         result: TrialSuccess | StuckGang | None = None
         for hold in self._holds(cells, order):
-            result = self._known(hold, order)
+            result = self._known_failure(hold, order)
             if result is not None:
                 continue
             if self.left <= 0:
@@ -302,7 +302,7 @@ class _RoomSearch:
             self.stuck[hold, tuple(order[:moved])] = result
         return result
 
-    def _known(self, hold: frozenset[str], order: Sequence[str]) -> StuckGang | None:
+    def _known_failure(self, hold: frozenset[str], order: Sequence[str]) -> StuckGang | None:
         """The stuck gang, if these moves or the first of them were tried before: sets have gangs in common."""
         for moved in range(1, len(order) + 1):
             stuck = self.stuck.get((hold, tuple(order[:moved])))

@@ -41,9 +41,7 @@ def imagined(engine: Engine) -> Iterator[None]:
     finally:
         journal.rollback(mark)
         engine.version = version
-        if (
-            list(names) != order
-        ):  # dropped entries came back at the end of the dict, but inspection lists groups in order
+        if list(names) != order:  # dropped entries came back at the end; inspection lists groups in order
             groups = {name: names[name] for name in order}
             names.clear()
             names.update(groups)

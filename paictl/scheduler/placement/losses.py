@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Losses:
     """Losses of whole groups: a group falls as soon as one of its leaves is taken, and then costs nothing more."""
 
-    __slots__ = ("_known", "_loss", "_state", "fallen", "in_parts")
+    __slots__ = ("_loss", "_loss_of", "_state", "fallen", "in_parts")
 
     def __init__(self, state: State, loss: Callable[[Group], int]) -> None:
         self._state = state
         self._loss = loss
-        self._known: dict[str, int] = {}
+        self._loss_of: dict[str, int] = {}
         self.in_parts = False
         """Whether a leaf costs only its share of its group's loss: the search may use the other leaves as well."""
         self.fallen: frozenset[str] = frozenset()
@@ -29,9 +29,9 @@ class Losses:
 
     def group(self, name: str) -> int:
         """What a group loses."""
-        loss = self._known.get(name)
+        loss = self._loss_of.get(name)
         if loss is None:
-            loss = self._known[name] = self._loss(self._state.groups.by_name[name])
+            loss = self._loss_of[name] = self._loss(self._state.groups.by_name[name])
         return loss
 
     def users(self, leaves: Iterable[PhysicalCell]) -> set[str]:

@@ -99,9 +99,7 @@ def _is_bad(state: State, candidate: FoundPlacement) -> bool:
 
 
 def _failure(result: FoundPlacement | Failure) -> Failure:
-    return (
-        Failure.BAD_NODE if isinstance(result, FoundPlacement) else result
-    )  # a place was found, but it has a bad leaf
+    return Failure.BAD_NODE if isinstance(result, FoundPlacement) else result  # the place found has a bad leaf
 
 
 class _Near(SearchAttempt):
