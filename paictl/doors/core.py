@@ -168,7 +168,7 @@ class DoorCore:
         self.decisions: Counter[str] = Counter()
         self.members = Counter(lost=0, repaired=0, joint=0)
         """Counts of pods given up to be replaced while their gangs run, replaced pods, and joint moves."""
-        self.asked = -math.inf
+        self.asked_at = -math.inf
         """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()
         """Set when something has to be carried out."""

@@ -89,7 +89,7 @@ def _incomplete(core: DoorCore, gangs: dict[str, list[PodEntry]], patience: floa
     """The pods of gangs with missing pods and no new one for `patience` seconds, with what is missing."""
     before = core.clock() - patience
     for members in gangs.values():
-        if max(member.met for member in members) < before and (why := _missing(core, members)):
+        if max(member.first_seen for member in members) < before and (why := _missing(core, members)):
             for entry in members:
                 yield entry, why
 

@@ -62,7 +62,7 @@ def unlisted(core: DoorCore) -> list[PodRef]:
     """
     with core.guarded():
         before = core.clock() - core.options.deadline
-        pods = (pod.ref for pod in core.table if not pod.listed and pod.asked < before and _waits(core, pod))
+        pods = (pod.ref for pod in core.table if not pod.listed and pod.asked_at < before and _waits(core, pod))
         return list(islice(pods, MOST))
 
 
@@ -193,7 +193,7 @@ def unasked(core: DoorCore) -> list[PodRef]:
             if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
             and entry.examined != versions and _waits(core, entry)
             and entry.ref.uid not in core.book.engine.state.groups.waiting
-            and entry.asked < now - BUSY[0]
+            and entry.asked_at < now - BUSY[0]
         ]  # fmt: skip
         return [entry.ref for entry in sorted(pods, key=_urgency)[:MOST]]
 
@@ -230,15 +230,15 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
 
 def _stale(core: DoorCore, now: float, settle: float) -> list[PodEntry]:
     """Waiting pods without an answer, or with one that may no longer be right."""
-    queued = now - BUSY[1] if core.asked > now - BUSY[0] else now
+    queued = now - BUSY[1] if core.asked_at > now - BUSY[0] else now
     return [
         entry
         for entry in core.table
         if entry.reading is not None
         and _waits(core, entry)
         and (entry.cached is None or not is_current(core, entry, entry.cached))
-        and (entry.was_asked or entry.asked < queued)
-        and max(entry.asked, entry.requeued) < now - _pause(entry, settle)
+        and (entry.was_asked or entry.asked_at < queued)
+        and max(entry.asked_at, entry.requeued) < now - _pause(entry, settle)
     ]
 
 
@@ -259,4 +259,4 @@ def _waits(core: DoorCore, entry: PodEntry) -> bool:
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:
     assert entry.reading is not None  # noqa: S101 - see _stale
-    return -entry.reading.request.priority, entry.asked
+    return -entry.reading.request.priority, entry.asked_at

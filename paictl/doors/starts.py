@@ -67,7 +67,7 @@ class DoorStarts:
         """The reservations that were active at the last `turn`."""
         self._ready: dict[str, Millis] = {}
         """Since when gangs with a promise could start."""
-        self._told: dict[str, Millis] = {}
+        self._announced: dict[str, Millis] = {}
         """The start that the pods of each group were told."""
         self._lost: dict[str, str] = {}
         """For gangs that lost their promised start, the reason that their pods were told."""
@@ -106,7 +106,7 @@ class DoorStarts:
                 by_vc.setdefault(request.vc, {}).setdefault(request.group, entry.promised)
         for vc, promised in by_vc.items():
             self._backfill.recall(vc, promised)
-            self._told.update(promised)
+            self._announced.update(promised)
 
     def unnoted(self) -> list[tuple[PodRef, Millis | None]]:
         """Waiting pods whose object has to be given another promise, with that promise; None: no promise."""
@@ -114,20 +114,22 @@ class DoorStarts:
             return []
         holders = {
             promise.group: promise.gang.request.uid
-            for starts in self.starts().values() for promise in starts.promises if promise.group in self._told
+            for starts in self.starts().values() for promise in starts.promises if promise.group in self._announced
         }  # fmt: skip
         rows: list[tuple[PodRef, Millis | None]] = []
         for group, uid in holders.items():
             entry = self._table.by_uid.get(uid)
-            soon = entry is not None and entry.promised is None and self._told[group] <= self.now  # about to start
-            if entry is not None and entry.promised != self._told[group] and not soon:
-                rows.append((entry.ref, self._told[group]))
+            soon = entry is not None and entry.promised is None and self._announced[group] <= self.now  # about to start
+            if entry is not None and entry.promised != self._announced[group] and not soon:
+                rows.append((entry.ref, self._announced[group]))
         for entry in self.lines.entries():
             if entry.promised is not None and entry.reading is not None and not entry.runs:
                 request = entry.reading.request
                 # otherwise the next door would take a gang that lost its promise to another for the head of the line
                 planned = self._backfill.rules.mode(request.vc) is BackfillMode.CONSERVATIVE
-                holder = holders.get(request.group, entry.ref.uid if planned and request.group in self._told else "")
+                holder = holders.get(
+                    request.group, entry.ref.uid if planned and request.group in self._announced else ""
+                )
                 if holder != entry.ref.uid:
                     rows.append((entry.ref, None))
         return rows
@@ -311,14 +313,16 @@ class DoorStarts:
         starts = {promise.group: (promise, promise.at) for promise in promises if promise.at is not None}
         self._count_late(starts.keys())
         # a gang that keeps waiting may get another start, and is told how late that is
-        self._told = {group: at for group, at in self._told.items() if group in starts or self.lines.has(group)}
-        events += self._lost_promises({group: at for group, at in self._told.items() if group not in starts})
+        self._announced = {
+            group: at for group, at in self._announced.items() if group in starts or self.lines.has(group)
+        }
+        events += self._lost_promises({group: at for group, at in self._announced.items() if group not in starts})
         for group, (promise, at) in starts.items():
-            entry, before = self._table.by_uid.get(promise.gang.request.uid), self._told.get(group)
+            entry, before = self._table.by_uid.get(promise.gang.request.uid), self._announced.get(group)
             is_renewed = group in self._lost and before is not None
             if before is not None and not is_renewed and before < at <= max(before, self.now) + GRACE:
                 continue  # while a pod is past its limit, starts move with the clock
-            self._told[group] = at
+            self._announced[group] = at
             when = rfc3339(instant(UNIX, at))
             if entry is not None and (before is None or is_renewed) and at > self.now:
                 self.counted[promise.gang.request.vc, "made"] += 1
@@ -328,13 +332,15 @@ class DoorStarts:
                 previous = rfc3339(instant(UNIX, before))
                 message = f"its gang was promised to start at {previous} at the latest, which does not hold: {when}"
                 events.append(PodEvent(entry.ref, "StartDelayed", message, warning=True))
-        self._lost = {group: why for group, why in self._lost.items() if group in self._told and group not in starts}
+        self._lost = {
+            group: why for group, why in self._lost.items() if group in self._announced and group not in starts
+        }
         return events
 
-    def _lost_promises(self, told: Mapping[str, Millis]) -> Iterator[PodEvent]:
+    def _lost_promises(self, lost: Mapping[str, Millis]) -> Iterator[PodEvent]:
         """Events for waiting gangs that have lost their promised start, with the reason."""
-        foresight = self._foresight() if told else None
-        for group, at in told.items():
+        foresight = self._foresight() if lost else None
+        for group, at in lost.items():
             gang = self.lines.find(group)
             if foresight is None or gang is None:
                 continue
@@ -350,7 +356,7 @@ class DoorStarts:
     def _count_late(self, promised: Collection[str]) -> None:
         """Count gangs that have got their places since the last call, later than promised."""
         placed = self._engine.state.groups.by_name
-        for group, at in self._told.items():
+        for group, at in self._announced.items():
             if group not in promised and group in placed and self.now > at + GRACE:
                 self.counted[placed[group].vc, "late"] += 1
 

@@ -83,9 +83,9 @@ class PodEntry:
     problem: RequestError | None = None
     """Why it cannot be read."""
     cached: CachedDecision | None = None
-    asked: float = 0.0
+    asked_at: float = 0.0
     """When kube-scheduler last asked about it; until then, when the pod was first seen."""
-    met: float = 0.0
+    first_seen: float = 0.0
     """When it was first seen."""
     missing: str = ""
     """The text of its last event about missing pods of its gang."""
@@ -179,7 +179,7 @@ class PodTable:
         ref = pod_ref(pod)
         entry = self.by_uid.get(ref.uid)
         if entry is None:
-            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
+            entry = self.by_uid[ref.uid] = PodEntry(ref, asked_at=now, first_seen=now)
             self._uid_by_key[ref.key] = ref.uid
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)

@@ -26,7 +26,7 @@ class DoorWindows:
         self.moves: Mapping[str, MoveTotal] = {}
         """What defragmentation has moved since the ConfigMap was created, by virtual cluster."""
         self.problem = ""
-        self.told: set[tuple[str, str]] = set()
+        self.warned_pods: set[tuple[str, str]] = set()
         """(window name, pod uid) of the pods that were warned."""
         self._closed: dict[tuple[int, ...], frozenset[str]] = {}
         """Closed nodes by the numbers of the windows: decisions ask for the same few sets again and again."""

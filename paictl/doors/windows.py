@@ -131,15 +131,15 @@ def warned(core: DoorCore) -> list[PodEvent]:
             for window in core.windows.current
             if window.start - window.notice <= now < window.start and not window.hold
         ]
-        core.windows.told &= {
-            place for place in core.windows.told if place[0] in {window.name for window in core.windows.current}
+        core.windows.warned_pods &= {
+            place for place in core.windows.warned_pods if place[0] in {window.name for window in core.windows.current}
         }
         for window in noticed:
             for uid, pod in core.book.pods.items():
                 entry = core.table.by_uid.get(uid)
                 is_there = pod.info is not None and pod.info.node in window.nodes and entry is not None
-                if is_there and entry is not None and (window.name, uid) not in core.windows.told:
-                    core.windows.told.add((window.name, uid))
+                if is_there and entry is not None and (window.name, uid) not in core.windows.warned_pods:
+                    core.windows.warned_pods.add((window.name, uid))
                     if not _ends_before(entry, window):
                         assert pod.info is not None  # noqa: S101 - asked above
                         events.append(PodEvent(entry.ref, "MaintenancePlanned", _words(window, pod.info.node)))

@@ -23,7 +23,7 @@ def filter_nodes(core: DoorCore, args: FilterArgs) -> FilterResult:
         if core.table.has_gone(pod_ref(args.pod).uid):  # it was deleted while the question was under way
             return FilterResult(hopeless=same_for_all(args.names, "the pod is gone"))
         entry = core.table.named_by(args.pod)
-        entry.asked = core.asked = core.clock()
+        entry.asked_at = core.asked_at = core.clock()
         entry.was_asked, entry.requeues = True, 0
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
