@@ -14,7 +14,7 @@ from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
 from paictl.sim.policies.parameters import as_data
 from paictl.sim.policies.table import policy_class
-from paictl.sim.report import Compared, label, plain
+from paictl.sim.report import Comparison, label, plain
 from paictl.sim.run import FINISHED, Interval, JobOutcome, RunResult
 
 PAGE_WORDS: Final = (
@@ -99,7 +99,7 @@ _FIGURES: Final[tuple[tuple[str, str, str, int], ...]] = (
 _WORDS: Final = (*PAGE_WORDS, *(row[0] for row in _FIGURES))
 
 
-def page(comparison: Compared, title: str, language: str = "en") -> str:
+def page(comparison: Comparison, title: str, language: str = "en") -> str:
     """The page in a language; raises `FileNotFoundError` if the installation lost its parts."""
     return filled_page(
         "sim.html", "sim.css", ["sim.js"], title=in_language(title, language),
@@ -107,7 +107,7 @@ def page(comparison: Compared, title: str, language: str = "en") -> str:
     )  # fmt: skip
 
 
-def page_data(comparison: Compared, title: str, language: str = "en") -> dict[str, Any]:
+def page_data(comparison: Comparison, title: str, language: str = "en") -> dict[str, Any]:
     """What the script reads; times are seconds."""
     labels = [label(run, comparison.runs) for run in comparison.runs]
     trace = comparison.trace

@@ -208,12 +208,12 @@ def within(part: Callable[[float], None], before: float, total: float, size: flo
 
 def _run_one(
     jobs: Sequence[Job],
-    wanted: RunRequest,
+    request: RunRequest,
     part: Callable[[float], None] | None,
     stop: Callable[[], bool],
     snapshot: bytes | None,
 ) -> RunResult:
     return simulate(
-        jobs, wanted.cluster, wanted.policy, seed=wanted.seed, inflate=wanted.inflate, log=wanted.log,
-        failures=wanted.failures, part=part, stop=stop, snapshot=snapshot,
+        jobs, request.cluster, request.policy, seed=request.seed, inflate=request.inflate, log=request.log,
+        failures=request.failures, part=part, stop=stop, snapshot=snapshot,
     )  # fmt: skip

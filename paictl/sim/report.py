@@ -34,7 +34,7 @@ _CURVE = "allocation_curve."
 
 
 @frozen
-class Compared:
+class Comparison:
     """A trace under several policies, or on several clusters."""
 
     trace: Trace
@@ -44,7 +44,7 @@ class Compared:
     warnings: tuple[str, ...]
 
 
-def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = True) -> Compared:
+def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = True) -> Comparison:
     """Figures, pairs and warnings for runs of a trace. With `discriminating`, also whether it tells policies apart."""
     all_figures = tuple(figures(run) for run in runs)
     messages = warnings(runs, all_figures, discriminating=discriminating)
@@ -53,7 +53,7 @@ def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = 
         messages.append(
             text("{count} jobs without devices were left out: the policy places whole devices", count=cpu_only)
         )
-    return Compared(trace, tuple(runs), all_figures, tuple(pairs(runs)), tuple(messages))
+    return Comparison(trace, tuple(runs), all_figures, tuple(pairs(runs)), tuple(messages))
 
 
 def label(run: RunResult, runs: Sequence[RunResult]) -> str:
@@ -123,7 +123,7 @@ def _causes(counters: Mapping[str, float]) -> dict[str, Any]:
     return {"delay_causes": causes} if causes else {}
 
 
-def compared_data(comparison: Compared, *, reproducible: bool = False) -> dict[str, Any]:
+def compared_data(comparison: Comparison, *, reproducible: bool = False) -> dict[str, Any]:
     """The data of ``-o json`` for a comparison."""
     labels = [label(run, comparison.runs) for run in comparison.runs]
     return {

@@ -141,7 +141,7 @@ class SizingAnswer:
     offer: NodeOffer
     trials: tuple[SizingTrial, ...]
     """In the order in which they were tried."""
-    found: SizingTrial | None
+    smallest: SizingTrial | None
     """The smallest that meets all targets; None if none does."""
     reason: str = ""
     """Why there is none."""
@@ -149,7 +149,7 @@ class SizingAnswer:
     @property
     def price(self) -> float | None:
         """The price of the added nodes for an hour."""
-        return None if self.found is None or self.offer.price is None else self.offer.price * self.found.nodes
+        return None if self.smallest is None or self.offer.price is None else self.offer.price * self.smallest.nodes
 
 
 def grown(base: ClusterShape | None, offer: NodeOffer, nodes: int) -> ClusterShape:
@@ -236,12 +236,12 @@ def _doubling(first: int, most: int) -> Iterator[int]:
 
 def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
     """The cheapest if all have a price, else the one with the fewest devices; None if there is none."""
-    met = [answer for answer in answers if answer.found is not None]
+    met = [answer for answer in answers if answer.smallest is not None]
     if not met:
         return None
     if all(answer.price is not None for answer in met):
         return min(met, key=lambda answer: answer.price or 0.0)
-    return min(met, key=lambda answer: answer.found.devices if answer.found is not None else 0)
+    return min(met, key=lambda answer: answer.smallest.devices if answer.smallest is not None else 0)
 
 
 class SizingQuestion(NamedTuple):
