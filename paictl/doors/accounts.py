@@ -1,7 +1,7 @@
 """The accounts of device time: every pod that holds devices, from its binding to its end (`docs/usage.md`).
 
-They are kept beside the scheduling and change nothing about it: what happens is noted under the core's lock, and one
-thread writes it down, from which the next process goes on.
+They run beside the scheduling and never influence it: events are noted under the core's lock, and one thread writes
+records, from which the next process continues.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from paictl.workload.usagebook import Record, UsageBook, recalled
 PERIOD: Final = 60.0
 """Seconds between two records."""
 BEGIN: Final = 1.0
-"""Seconds between attempts to begin."""
+"""Seconds between attempts to start the accounts."""
 
 
 @frozen
-class _Seen:
-    """A bound pod as its object tells it."""
+class _BoundPod:
+    """A bound pod as its object describes it."""
 
     bound: Millis
     namespace: str
@@ -50,27 +50,27 @@ class _Seen:
 
 
 class Accountant:
-    """Keeps the accounts for as long as this process leads."""
+    """Keeps the accounts while this process leads."""
 
     def __init__(
         self, client: KubeClient, core: DoorCore, store: UsageStore, *, remaining: Callable[[], float]
     ) -> None:
         self.core = core
         self.problem = ""
-        """Why nothing is written; empty if it is."""
+        """Why nothing is written; empty if records are written."""
         self.book: UsageBook | None = None
-        """None until the last record was read."""
+        """None until the last record is read."""
         self._client = client
         self._store = store
         self._remaining = remaining
-        self._seen: dict[str, _Seen] = {}
+        self._uncounted: dict[str, _BoundPod] = {}
         """Bound pods that are not in the book yet, by uid."""
         self._disrupted: set[str] = set()
-        """Pods that are sent away: what they did is lost."""
+        """Pods that are being disrupted: their work is lost."""
         self._gone: dict[str, tuple[Millis, bool]] = {}
-        """Pods that ended before the last record was read: when, and whether that was a loss."""
+        """Pods that ended before the last record was read: when, and whether their work was lost."""
         self._days: dict[Millis, Counter[tuple[str, str]]] = {}
-        """What was used by (virtual cluster, user) on the days of this month that are over, where budgets ask."""
+        """Use by (virtual cluster, user) on the past days of this month; only with budgets."""
         self._unwritten: dict[int, Record] = {}
         """Records by day that could not be written yet."""
         self._stop = threading.Event()
@@ -78,19 +78,19 @@ class Accountant:
         core.reclassed = self._reclassed
 
     def start(self) -> None:
-        """Begin as soon as the core knows all pods."""
+        """Start accounting as soon as the core knows all pods."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write down what is known, if this process leads still, and nothing more."""
+        """Write the last record, if this process still leads."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
 
-    # --- what happens
+    # --- events
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
-        """A pod is like this now; the core has been told before."""
+        """A pod object was added or changed; the core must know already."""
         uid = str(pod["metadata"].get("uid"))
         with self.core.guarded():
             # one that is pinned has its devices, and its owner may have named a scheduler that never binds it
@@ -99,13 +99,13 @@ class Accountant:
             if _is_disrupted(pod):
                 self._disrupted.add(uid)
             if self.book is None or uid not in self.book.ledger:
-                self._seen[uid] = _Seen(_bound_at(pod) or self._now(), _namespace_of(pod), _job_of(pod))
+                self._uncounted[uid] = _BoundPod(_bound_at(pod) or self._now(), _namespace_of(pod), _job_of(pod))
                 self._enter((uid,))
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted, or has ended."""
         with self.core.guarded():
-            self._seen.pop(uid, None)
+            self._uncounted.pop(uid, None)
             lost = uid in self._disrupted
             self._disrupted.discard(uid)
             if self.book is None:
@@ -118,55 +118,57 @@ class Accountant:
             self.book.ledger.change_class(group, self._now(), guaranteed=guaranteed)
 
     def _enter(self, uids: Iterable[str]) -> None:
-        """Pods that were seen and that hold devices by the book of the scheduler begin to count."""
+        """Start counting those of the pods that hold devices in the scheduler's book."""
         if self.book is None:
             return
         groups = self.core.book.engine.state.groups.by_name
         for uid in uids:
-            known = self.core.book.pods.get(uid)
-            if known is not None and known.info is not None and uid in self._seen:
-                group = groups.get(known.request.group)
+            booked = self.core.book.pods.get(uid)
+            if booked is not None and booked.info is not None and uid in self._uncounted:
+                group = groups.get(booked.request.group)
                 guaranteed = group is not None and group.virtual is not None
-                self._place(self.book, self._seen.pop(uid), known.request, known.info, guaranteed=guaranteed)
+                self._place(self.book, self._uncounted.pop(uid), booked.request, booked.info, guaranteed=guaranteed)
 
-    def _place(self, book: UsageBook, seen: _Seen, request: PodRequest, info: BindInfo, *, guaranteed: bool) -> None:
+    def _place(
+        self, book: UsageBook, bound_pod: _BoundPod, request: PodRequest, info: BindInfo, *, guaranteed: bool
+    ) -> None:
         chains = self.core.book.engine.state.physical.chains
         sku = next((chain.leaf_type for chain in chains if chain.name == info.chain), info.chain)
-        since = Millis(max(book.ledger.since, min(seen.bound, self._now())))
+        since = Millis(max(book.ledger.since, min(bound_pod.bound, self._now())))
         # the name of a group is its user's choice and may begin with another namespace
-        job = seen.job or f"{seen.namespace}~{request.group.removeprefix(f'{seen.namespace}/')}"
+        job = bound_pod.job or f"{bound_pod.namespace}~{request.group.removeprefix(f'{bound_pod.namespace}/')}"
         book.ledger.place(
             Holding(request.uid, request.group, request.vc, job, sku, len(info.devices), ((since, guaranteed),))
         )
 
     def _now(self) -> Millis:
-        """The present, which never goes back behind what is written."""
+        """The present time, but never before the end of what is written."""
         now = Millis(round(self.core.wall() * 1000))
         return now if self.book is None else max(now, self.book.until)
 
     def in_use(self) -> Counter[tuple[str, str]]:
         """Device-milliseconds of this day until now, by VC and kind."""
-        found: Counter[tuple[str, str]] = Counter()
+        totals: Counter[tuple[str, str]] = Counter()
         with self.core.guarded():
             if self.book is not None:
-                for one in self.book.amounts(self._now()):
-                    found[one.vc, str(one.kind)] += one.amount
-        return found
+                for row in self.book.amounts(self._now()):
+                    totals[row.vc, str(row.kind)] += row.amount
+        return totals
 
     def used_in_month(self) -> Counter[tuple[str, str]] | None:
-        """Device-milliseconds of this month by (virtual cluster, user); None until the last record was read."""
+        """Device-milliseconds of this month by (virtual cluster, user); None until the last record is read."""
         with self.core.guarded():
             if self.book is None:
                 return None
             now = self._now()
             month = month_of(now)
-            found = sum((used for day, used in self._days.items() if day >= month), Counter[tuple[str, str]]())
+            total = sum((used for day, used in self._days.items() if day >= month), Counter[tuple[str, str]]())
             if self.book.day >= month:
-                found.update(_used_of(self.book, now))
-            return found
+                total.update(_used_of(self.book, now))
+            return total
 
     def used_lately(self) -> RecentUse | None:
-        """Use without a guarantee as it counts for the order of opportunistic gangs; None until that is known."""
+        """Decayed use without a guarantee, for the order of opportunistic gangs; None until it is known."""
         with self.core.guarded():
             if self.book is None or self.book.recent is None:
                 return None
@@ -174,16 +176,16 @@ class Accountant:
             return self.book.recent.until(now, self.book.ledger.open_spans(now))
 
     def _recall(self, book: UsageBook, days: Iterable[UsageBook], now: Millis) -> None:
-        """Go on counting recent use as the last record says; where it does not, as the days of this month say."""
+        """Continue recent use from the last record, or from the days of this month if the record has none."""
         order = self.core.options.sharing.order
         if order is None:
             book.recent = None
         elif book.recent is not None:
             book.recent.change(order.half_life, now)
         else:
-            book.recent = recalled(order.half_life, [*(one for one in days if one.day != book.day), book], book)
+            book.recent = recalled(order.half_life, [*(day for day in days if day.day != book.day), book], book)
 
-    # --- what is written
+    # --- records
 
     def _run(self) -> None:
         while not self._stop.wait(BEGIN if self.book is None or self._unwritten else PERIOD):
@@ -193,7 +195,7 @@ class Accountant:
             self.attempt()
 
     def attempt(self) -> bool:
-        """Begin, or write; whether there will be anything to do again."""
+        """Start accounting, or write; False if this process has nothing more to do."""
         try:
             if self.book is None:
                 self._begin()
@@ -202,7 +204,7 @@ class Accountant:
             self.problem = ""
         except NotServingError:
             return False
-        except ConflictError as error:  # it keeps the accounts now
+        except ConflictError as error:  # another process keeps the accounts now
             self.problem = error.message
             return False
         except PaictlError as error:
@@ -210,7 +212,7 @@ class Accountant:
         return True
 
     def _begin(self) -> None:
-        """Go on from the last record: pods that are still there count on, the others until they ended."""
+        """Continue from the last record: existing pods keep counting, the others count until they ended."""
         if not self.core.is_open:
             return
         today = datetime.fromtimestamp(self.core.wall(), UTC)
@@ -232,30 +234,30 @@ class Accountant:
                     at, lost = self._gone.get(uid, (book.until, False))
                     book.release(uid, max(at, book.until), lost=lost)
                 else:
-                    self._seen.pop(uid, None)
+                    self._uncounted.pop(uid, None)
             self.book = book
             self._gone.clear()
             groups = self.core.book.engine.state.groups.by_name
             for name in book.ledger.groups():
                 group = groups.get(name)
                 self._reclassed(name, group is not None and group.virtual is not None)
-            self._enter(list(self._seen))
+            self._enter(list(self._uncounted))
             book.ledger.promise(self._now(), promises(self.core.book.engine.state))
 
     def _ended_since(self, book: UsageBook) -> list[tuple[Json, Millis]]:
-        """Pods with a place that ended after the last record, or shortly before it, and are still there as objects."""
-        found = []
+        """Placed pods that ended after the last record, or shortly before it, and whose objects still exist."""
+        ended = []
         for phase in ("Succeeded", "Failed"):
             for _, page in self._client.list("/api/v1/pods", {"fieldSelector": f"status.phase={phase}"}):
                 for pod in page:
                     uid, at = str(pod["metadata"].get("uid")), _ended_at(pod)
                     counts = at is not None and (at > book.until or uid in book.ledger) and uid not in book.ended
                     if at is not None and counts and BIND_INFO in noted_on(pod):
-                        found.append((pod, at))
-        return found
+                        ended.append((pod, at))
+        return ended
 
     def _count_ended(self, book: UsageBook, pod: Json, at: Millis) -> None:
-        """A pod that ended while nobody was there; one that began then, too, counts in the class that it asked for."""
+        """Count a pod that ended while no process led; if it also began then, in the class that it asked for."""
         ref = pod_ref(pod)
         if ref.uid not in book.ledger:
             try:
@@ -264,12 +266,12 @@ class Accountant:
             except RequestError:
                 return
             if info is None or info.node != bound_node(pod) or len(info.devices) != request.leaf_number:
-                return  # whoever makes a pod may have written anything
+                return  # the pod's creator may have written anything
             grants = self.core.grants if self.core.options.require_grants else None
             if grants is not None and grants.refusal(ref.key, ref.namespace, request.vc) is not None:
                 return
-            seen = _Seen(_bound_at(pod) or at, ref.namespace, _job_of(pod))
-            self._place(book, seen, request, info, guaranteed=request.priority >= 0)
+            bound_pod = _BoundPod(_bound_at(pod) or at, ref.namespace, _job_of(pod))
+            self._place(book, bound_pod, request, info, guaranteed=request.priority >= 0)
         book.release(ref.uid, max(at, book.until), lost=_is_disrupted(pod))
 
     def _write(self) -> None:
@@ -290,15 +292,15 @@ class Accountant:
 
 
 def _used_of(book: UsageBook, now: Millis | None = None) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for one in book.amounts(now):
-        if one.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC):
-            found[one.vc, one.user] += one.amount
-    return found
+    totals: Counter[tuple[str, str]] = Counter()
+    for row in book.amounts(now):
+        if row.kind in (UsageKind.GUARANTEED, UsageKind.OPPORTUNISTIC):
+            totals[row.vc, row.user] += row.amount
+    return totals
 
 
 def _is_disrupted(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is sent away by preemption, by an eviction, or because its node is lost."""
+    """Whether a pod is disrupted: by a preemption, an eviction, or the loss of its node."""
     return PREEMPTED_FOR in noted_on(pod) or _condition(pod, "DisruptionTarget") is not None
 
 
@@ -310,12 +312,15 @@ def _bound_at(pod: Mapping[str, Any]) -> Millis | None:
 
 def _ended_at(pod: Mapping[str, Any]) -> Millis | None:
     """When the last of a pod's containers ended."""
-    states = ((one.get("state") or {}).get("terminated") or {} for one in _status(pod).get("containerStatuses") or ())
+    states = (
+        (container.get("state") or {}).get("terminated") or {}
+        for container in _status(pod).get("containerStatuses") or ()
+    )
     return max(filter(None, (_millis(state.get("finishedAt")) for state in states)), default=None)
 
 
 def _job_of(pod: Mapping[str, Any]) -> str:
-    """The job of a pod of ours; nobody else can make pods in that namespace. Empty for all others."""
+    """The job of one of our pods, whose namespace only we can create pods in; empty for all others."""
     return str(noted_on(pod).get(JOB_KEY, "")) if _namespace_of(pod) == JOBS_NAMESPACE else ""
 
 
@@ -324,10 +329,10 @@ def _namespace_of(pod: Mapping[str, Any]) -> str:
 
 
 def _condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """A condition that holds."""
-    for one in _status(pod).get("conditions") or ():
-        if one.get("type") == kind and one.get("status") == "True":
-            return dict(one)
+    """The condition of this type, if it is true."""
+    for condition in _status(pod).get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == "True":
+            return dict(condition)
     return None
 
 
@@ -335,5 +340,5 @@ def _status(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return pod.get("status") or {}
 
 
-def _millis(said: object) -> Millis | None:
-    return Millis(round(datetime.fromisoformat(str(said)).timestamp() * 1000)) if said else None
+def _millis(timestamp: object) -> Millis | None:
+    return Millis(round(datetime.fromisoformat(str(timestamp)).timestamp() * 1000)) if timestamp else None

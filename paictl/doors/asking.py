@@ -1,6 +1,6 @@
-"""How a pod comes to the scheduler and to its devices, read from its object: the door, and claims or the environment.
+"""How a pod reaches the scheduler and gets its devices, read from its manifest: the door, and claims or environment.
 
-For people who write pods: the doors themselves see it in the API server.
+For people who write pods; the doors themselves read the objects in the API server.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from paictl.words import nearest
 Json = dict[str, Any]
 
 CLASSES: Final = ("gpu.nvidia.com",)
-"""DeviceClasses whose devices are leaf cells, if nothing else is said."""
+"""The default DeviceClasses whose devices are leaf cells."""
 TEMPLATE: Final = "ResourceClaimTemplate"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def door_of(pod: Mapping[str, Any]) -> str:
-    """The door by which a pod comes, in a few words.
+    """The door through which a pod is scheduled, in a few words.
 
-    Raises `PaictlError` for one that no door would ever let in.
+    Raises `PaictlError` for a pod that no door would ever admit.
     """
     spec = pod.get("spec") or {}
     gates = [str(gate.get("name")) for gate in _entries(spec, "schedulingGates")]
@@ -51,12 +51,12 @@ def door_of(pod: Mapping[str, Any]) -> str:
 
 
 def run_time_of(pod: Mapping[str, Any]) -> str:
-    """How long a pod runs at most, for maintenance and promised starts; empty if it says nothing about it."""
+    """How long a pod runs at most, for maintenance and promised starts; empty if it does not say."""
     limit = run_limit(pod)
     if limit is not None:
         return f"at most {span_text(limit)}, then {'the job controller' if job_of(pod) else 'the kubelet'} ends it"
-    noted = pod["metadata"].get("annotations")
-    if not isinstance(noted, dict) or MAX_RUN_TIME not in noted:
+    notes = pod["metadata"].get("annotations")
+    if not isinstance(notes, dict) or MAX_RUN_TIME not in notes:
         return ""
     return f"no limit: {MAX_RUN_TIME} counts for jobs of paictl only, set spec.activeDeadlineSeconds"
 
@@ -68,9 +68,9 @@ def devices_of(
     leaves: int,
     classes: Sequence[str] = CLASSES,
 ) -> str:
-    """How a pod's containers come to its `leaves` devices; `objects` has the ResourceClaimTemplates that are known.
+    """How a pod's containers get its `leaves` devices; `objects` has the known ResourceClaimTemplates.
 
-    Raises `PaictlError` where they cannot.
+    Raises `PaictlError` if they cannot get them.
     """
     claims, unknown = _claims(pod, uid, objects)
     asking = [claim for claim in claims if claim.asks(classes)]
@@ -91,9 +91,9 @@ def devices_of(
 def _claims(
     pod: Mapping[str, Any], uid: str, objects: Sequence[Mapping[str, Any]]
 ) -> tuple[list[ResourceClaim], list[str]]:
-    """The claims that Kubernetes will make for a pod, by their names in it, and the templates that are not known."""
-    space = str(pod["metadata"].get("namespace") or "default")
-    templates = {str(one["metadata"].get("name")): one for one in objects if one.get("kind") == TEMPLATE}
+    """The claims that Kubernetes will create for a pod, named as in the pod, and the unknown templates."""
+    namespace = str(pod["metadata"].get("namespace") or "default")
+    templates = {str(item["metadata"].get("name")): item for item in objects if item.get("kind") == TEMPLATE}
     claims, unknown = [], []
     for entry in _entries(pod.get("spec") or {}, "resourceClaims"):
         name, template = str(entry.get("name")), entry.get("resourceClaimTemplateName")
@@ -109,20 +109,22 @@ def _claims(
             unknown.append(str(template))
             continue
         owner = {"kind": "Pod", "uid": uid, "controller": True}
-        about = {"name": name, "namespace": space, "uid": f"{uid}/{name}", "ownerReferences": [owner]}
+        metadata = {"name": name, "namespace": namespace, "uid": f"{uid}/{name}", "ownerReferences": [owner]}
         spec = (templates[template].get("spec") or {}).get("spec") or {}
         try:
-            counts = [one["exactly"].get("count", 1) for one in spec["devices"]["requests"] if "exactly" in one]
+            counts = [
+                request["exactly"].get("count", 1) for request in spec["devices"]["requests"] if "exactly" in request
+            ]
             if not all(isinstance(count, int) for count in counts):
                 raise ClaimError(text("{kind} {name}: count is not a whole number", kind=TEMPLATE, name=template))
-            claims.append(read_claim({"metadata": about, "spec": spec}))
+            claims.append(read_claim({"metadata": metadata, "spec": spec}))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ClaimError(text("{kind} {name} cannot be read", kind=TEMPLATE, name=template)) from None
     return claims, unknown
 
 
 def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None:
-    """Raise `ClaimError` for a claim that no container has: its devices would be reserved, and be in no container."""
+    """Raise `ClaimError` for a claim that no container uses: its devices would be reserved, but in no container."""
     used = {
         str(entry.get("name"))
         for container in _entries(pod.get("spec") or {}, "containers")
@@ -134,7 +136,7 @@ def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None
 
 
 def _environments(pod: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Each container with its variables that take the devices from the annotation."""
+    """Each container, with its variables that read the devices from the annotation."""
     for container in _entries(pod.get("spec") or {}, "containers"):
         variables = [
             str(variable.get("name"))
@@ -145,10 +147,10 @@ def _environments(pod: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _entries(holder: Mapping[str, Any], field: str) -> list[Json]:
-    """The mappings of a list, which may be missing; raises `PaictlError` naming an entry that is something else."""
-    found = holder.get(field) or []
-    for number, entry in enumerate(found if isinstance(found, list) else [found]):
-        if not isinstance(found, list) or not isinstance(entry, dict):
-            where = f"{field}[{number}]" if isinstance(found, list) else field
+    """The mappings in a list that may be missing; raises `PaictlError` naming an entry that is not a mapping."""
+    entries = holder.get(field) or []
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+        if not isinstance(entries, list) or not isinstance(entry, dict):
+            where = f"{field}[{number}]" if isinstance(entries, list) else field
             raise PaictlError(text("{field}: expected a list of mappings, such as - name: …", field=where))
-    return found
+    return entries

@@ -15,9 +15,9 @@ from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, isolation_text
 
 WORKERS: Final = 16
-"""Bindings at the same time that kube-scheduler does not wait for."""
+"""Bindings in parallel for which kube-scheduler does not wait."""
 MARGIN: Final = 0.5
-"""Seconds before the end of a lease at which nothing is begun any more."""
+"""Seconds before the end of a lease from which nothing new is started."""
 GONE: Final = "the pod is gone"
 
 
@@ -36,7 +36,7 @@ class Binder:
         core.force = self.bind_soon
 
     def stop(self) -> None:
-        """Begin nothing new, and wait for bindings under way: the next term's list must have them."""
+        """Start nothing new, and wait for bindings under way: the next term's list must have them."""
         with self._changed:
             self._stopped = True
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -44,14 +44,14 @@ class Binder:
             self._changed.wait_for(lambda: not self._under_way, 2 * pods.BIND)
 
     def bind_soon(self, binding: Binding) -> None:
-        """Bind without anybody waiting for it."""
+        """Bind in the background."""
         try:
             self._pool.submit(self.send, binding)
         except RuntimeError:  # this term has ended
             not_bound(self.core, binding.ref)
 
     def send(self, binding: Binding) -> str:
-        """Send a binding and say how it went."""
+        """Send a binding; returns the error, empty if the pod is bound."""
         with self._changed:
             left = self.remaining() - MARGIN
             begins = left > 0 and not self._stopped
@@ -71,46 +71,46 @@ class Binder:
     def _attempt(self, binding: Binding, seconds: float) -> str:
         ref = binding.ref
         if self.core.claims is not None and (claiming := self.core.claiming.get(ref.uid)) is not None:
-            why = self.core.claims.write(claiming, binding.node, binding.devices, min(pods.BIND, seconds))
-            if why:
-                return why
+            refusal = self.core.claims.write(claiming, binding.node, binding.devices, min(pods.BIND, seconds))
+            if refusal:
+                return refusal
         try:
             pod = ref.namespace, ref.name, ref.uid
             pods.bind(self.client, pod, binding.node, binding.annotations, min(pods.BIND, seconds))
             return ""
-        except KubeError as failed:
+        except KubeError as error:
             try:
-                return self._settle(binding, failed)
-            except PaictlError as again:
-                return again.message
-        except PaictlError as failed:
-            return failed.message
+                return self._settle(binding, error)
+            except PaictlError as settle_error:
+                return settle_error.message
+        except PaictlError as error:
+            return error.message
 
-    def _settle(self, binding: Binding, failed: KubeError) -> str:
-        """After a refusal: it may be bound already, just as it should be."""
-        if failed.status not in (404, 409):
-            return failed.message
-        now = pods.get(self.client, binding.ref.namespace, binding.ref.name)
-        if now is None or now["metadata"].get("uid") != binding.ref.uid:
+    def _settle(self, binding: Binding, error: KubeError) -> str:
+        """After a refusal: the pod may already be bound exactly as it should be."""
+        if error.status not in (404, 409):
+            return error.message
+        pod = pods.get(self.client, binding.ref.namespace, binding.ref.name)
+        if pod is None or pod["metadata"].get("uid") != binding.ref.uid:
             return GONE
-        noted = now["metadata"].get("annotations") or {}
-        same = noted.get(BIND_INFO) == binding.annotations[BIND_INFO]
-        if now["spec"].get("nodeName") == binding.node and same:
+        notes = pod["metadata"].get("annotations") or {}
+        is_same_place = notes.get(BIND_INFO) == binding.annotations[BIND_INFO]
+        if pod["spec"].get("nodeName") == binding.node and is_same_place:
             return ""
-        return failed.message
+        return error.message
 
 
 def booked(core: DoorCore, ref: PodRef) -> Binding | None:
-    """What is to be written for a pod that holds devices for what it asks for now; None if it does not."""
-    known, entry = core.book.pods.get(ref.uid), core.table.by_uid.get(ref.uid)
-    if known is None or known.info is None or entry is None:
+    """The binding of a pod that holds devices for its present request; None if it holds none."""
+    pod, entry = core.book.pods.get(ref.uid), core.table.by_uid.get(ref.uid)
+    if pod is None or pod.info is None or entry is None:
         return None
-    if not core.asks_for(entry, known.request):  # its place was decided for something else
+    if not core.asks_for(entry, pod.request):  # its place was decided for something else
         return None
-    info = known.info
+    info = pod.info
     isolation = isolation_text(info.devices, core.spec.mig_instances(info.chain))
-    noted = {ISOLATION: isolation, BIND_INFO: core.texts.text(info)}
-    return Binding(ref, info.node, noted, info.devices)
+    annotations = {ISOLATION: isolation, BIND_INFO: core.texts.text(info)}
+    return Binding(ref, info.node, annotations, info.devices)
 
 
 def bound(core: DoorCore, binding: Binding) -> None:
@@ -124,7 +124,7 @@ def bound(core: DoorCore, binding: Binding) -> None:
 
 
 def not_bound(core: DoorCore, ref: PodRef, *, gone: bool = False) -> None:
-    """A binding was refused, or nobody knows; the devices stay assumed until the deadline."""
+    """A binding was refused, or its outcome is unknown; the devices stay assumed until the deadline."""
     with core.guarded():
         entry = core.table.by_uid.get(ref.uid)
         if entry is not None:

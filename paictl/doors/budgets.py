@@ -1,4 +1,4 @@
-"""What was used, looked at again and again for as long as this process leads: what budgets and the order go by."""
+"""Polls what was used while this process leads: budgets and the order of opportunistic gangs depend on it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from paictl.workload.lentorder import RecentUse
 
 PERIOD: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 BEGIN: Final = 0.5
-"""Seconds between looks until the accounts are read."""
+"""Seconds between polls until the accounts are read."""
 
 
 def take_recent(core: DoorCore, used: RecentUse) -> None:
-    """So much was used without a guarantee lately; takes the core's lock."""
+    """Update the recent use without a guarantee; takes the core's lock."""
     with core.guarded():
         core.allowances.recent = used
 
 
 class BudgetWatch:
-    """Looks at what was used again and again; `renew` is told of it and takes the core's lock itself."""
+    """Polls what was used; `renew` is called with it and must take the core's lock itself."""
 
     def __init__(self, used: Callable[[], Used | None], renew: Callable[[Used], None]) -> None:
         self._used = used
@@ -35,17 +35,17 @@ class BudgetWatch:
         self._thread = threading.Thread(target=self._run, name="budgets", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
 
     def look(self) -> bool:
-        """Look once; whether the use is known."""
+        """Poll once; whether the use is known."""
         if (used := self._used()) is None:
             return False
         self._renew(used)

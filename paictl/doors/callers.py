@@ -21,17 +21,18 @@ ALLOWED_FOR: Final = 60.0
 REFUSED_FOR: Final = 10.0
 """Seconds for which an answer about a token holds."""
 REMEMBERED: Final = 1000
-"""Answers about tokens; anyone can send nonsense ones."""
+"""Answers that are cached at most: anyone can send invalid tokens."""
 _AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1"
 _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 
 
 class Guard:
-    """Who may ask what: the verbs need kube-scheduler's certificate, looking needs that or a token with the right."""
+    """Access control: verbs need kube-scheduler's certificate, reading needs that or the token of an account with the
+    right."""
 
     def __init__(self, refusal: Callable[[str, str], str]) -> None:
         self._refusal = refusal
-        """Why a token must not GET a path, empty if it may; may wait for the network."""
+        """Why a token must not GET a path, empty if it may; may block on the network."""
 
     @staticmethod
     def check_verb(scope: Scope) -> None:
@@ -40,33 +41,33 @@ class Guard:
             raise HttpError(401, f"{scope['path']} needs the client certificate of kube-scheduler (tlsConfig)")
 
     async def check_look(self, scope: Scope) -> None:
-        """Raise `HttpError` unless the caller may look at the path."""
+        """Raise `HttpError` unless the caller may read the path."""
         if CLIENT in scope.get("extensions", {}):
             return
-        said = next((value for name, value in scope["headers"] if name == b"authorization"), b"").decode("latin-1")
-        kind, _, token = said.partition(" ")
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"").decode("latin-1")
+        kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             raise HttpError(
                 401,
                 f"{scope['path']} needs `Authorization: Bearer TOKEN` of an account that may get this non-resource URL",
             )
         try:
-            why = await run_in_threadpool(self._refusal, token.strip(), scope["path"])
+            refusal = await run_in_threadpool(self._refusal, token.strip(), scope["path"])
         except PaictlError as error:
             raise HttpError(503, f"whether the token is good is not known now: {error.message}") from None
-        if why:
-            raise HttpError(403, why)
+        if refusal:
+            raise HttpError(403, refusal)
 
 
 class Reviewer:
-    """Asks the API server whose a token is, and whether its owner may get a path; remembers that for a while."""
+    """Asks the API server who owns a token and whether the owner may get a path; caches the answers."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()
         self._answers: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
-        """By hash of token and path: until when it holds, and why not; no token is kept."""
+        """By hash of token and path: until when the answer holds, and the refusal; tokens are not stored."""
 
     def refusal(self, token: str, path: str) -> str:
         """Why a token must not GET a path; empty if it may. Raises `PaictlError` if the API server does not answer."""
@@ -83,8 +84,8 @@ class Reviewer:
         return why
 
     def _review(self, token: str, path: str) -> str:
-        found = self._client.request("POST", f"{_AUTHENTICATION}/tokenreviews", {"spec": {"token": token}})
-        status = found.get("status") or {}
+        review = self._client.request("POST", f"{_AUTHENTICATION}/tokenreviews", {"spec": {"token": token}})
+        status = review.get("status") or {}
         user = status.get("user") or {}
         if not status.get("authenticated"):
             return "the token is not valid at the API server, or has expired"

@@ -1,4 +1,4 @@
-"""Claims through a door: what the API server says about slices and claims, and allocations that nobody needs."""
+"""Claims through a door: slices and claims as the API server has them, and allocations that are no longer needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def promised_indexes(state: State) -> dict[str, tuple[int, ...]]:
 def informers(
     client: KubeClient, core: DoorCore, claims: PodClaims, synced: Callable[[], None], times: InformerTimes | None
 ) -> tuple[Informer, ...]:
-    """Those that keep slices, rules and claims up to date and tell the core; `synced` is called after each list."""
+    """The informers that keep slices, rules and claims up to date in the core; `synced` is called after each list."""
 
     def claim_changed(body: Json) -> None:
         claim = read_claim(body)
@@ -47,39 +47,39 @@ def informers(
         core.claims_changed("", nodes)
 
     directory = claims.directory
-    made = [
+    followers = [
         following(client, f"{API}/resourceslices", directory.slice_changed,
                   lambda key, _uid: directory.slice_gone(key), synced, times=times),
         following(client, f"{API}/resourceclaims", claim_changed, claim_gone, synced, times=times),
     ]  # fmt: skip
     if claims.options.taint_rules:
-        made.append(
+        followers.append(
             following(client, f"{API}/{TAINT_RULES}", directory.rule_changed,
                       lambda key, _uid: directory.rule_gone(key), synced, times=times)
         )  # fmt: skip
-    return tuple(made)
+    return tuple(followers)
 
 
 def summary(core: DoorCore) -> str:
-    """What contradicts the configuration, the first few findings; empty if nothing does or nothing is known yet."""
+    """The first few findings that contradict the configuration; empty if there are none or nothing is known yet."""
     if core.claims is None or not core.is_open:
         return ""
-    found = [*core.claims.directory.findings(), *core.claims.directory.tainted()]
-    more = f" (and {len(found) - SHOWN} more)" if len(found) > SHOWN else ""
-    return "; ".join(found[:SHOWN]) + more
+    findings = [*core.claims.directory.findings(), *core.claims.directory.tainted()]
+    more = f" (and {len(findings) - SHOWN} more)" if len(findings) > SHOWN else ""
+    return "; ".join(findings[:SHOWN]) + more
 
 
 def unfreed(core: DoorCore, request: PodRequest, offered: Collection[str] | None) -> str:
-    """Which claim still holds devices of the place that a pod and its gang would get now; empty if none does.
+    """The claim that still holds devices of the place that a pod and its gang would get now; empty if none does.
 
-    A gang that was bound meanwhile would run in part: the pods on devices that are free, without the others.
-    Raises `RequestError`.
+    If the gang were bound now, only a part of it would run: the pods on devices that are already free. Raises
+    `RequestError`.
     """
-    known, engine = core.book.pods.get(request.uid), core.book.engine
+    booked, engine = core.book.pods.get(request.uid), core.book.engine
     if (
         core.claims is None
         or core.claims.ledger.leaving_since is None
-        or (known is not None and known.info is not None)
+        or (booked is not None and booked.info is not None)
     ):
         return ""
     decision = engine.plan(request, offered)
@@ -90,28 +90,32 @@ def unfreed(core: DoorCore, request: PodRequest, offered: Collection[str] | None
 
 
 def given_up(core: DoorCore) -> list[ResourceClaim]:
-    """Allocated claims of pods that wait and have no place for these devices any more.
+    """Allocated claims of waiting pods whose place no longer matches these devices.
 
-    Each pod counts as being bound until `settled`, so that no place is decided for it meanwhile.
+    Each pod counts as being bound until `settled`, so that no place is decided for it in the meantime.
     """
     if core.claims is None:
         return []
     claims = []
     with core.guarded():
         for claim in core.claims.held() if core.is_open else ():
-            entry, known = core.table.by_uid.get(claim.owner), core.book.pods.get(claim.owner)
+            entry, booked = core.table.by_uid.get(claim.owner), core.book.pods.get(claim.owner)
             if entry is None or entry.binding or not core.waits_for_devices(entry):
                 continue
-            if known is None or known.info is None or not core.claims.fits(claim, known.info.node, known.info.devices):
+            if (
+                booked is None
+                or booked.info is None
+                or not core.claims.fits(claim, booked.info.node, booked.info.devices)
+            ):
                 entry.binding = True
                 claims.append(claim)
     return claims
 
 
-def settled(core: DoorCore, found: Iterable[ResourceClaim]) -> None:
-    """The devices of these claims were taken back, or that failed and is tried again."""
+def settled(core: DoorCore, claims: Iterable[ResourceClaim]) -> None:
+    """The devices of these claims were taken back, or that failed and will be retried."""
     with core.guarded():
-        for claim in found:
+        for claim in claims:
             entry = core.table.by_uid.get(claim.owner)
             if entry is not None:
                 entry.binding = False

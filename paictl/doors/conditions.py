@@ -1,4 +1,4 @@
-"""Conditions: whether all pods of a PodGroup have devices, and if not, why; the start promised to a pod's gang."""
+"""Conditions: whether all pods of a PodGroup have devices, and if not, why; the promised start of a pod's gang."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LONGEST: Final = 2000
 
 
 def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
-    """Write the start that is promised to a pod's gang into the pod, so that it outlives this process; None: none is.
+    """Write the promised start of a pod's gang into the pod, so that it outlives this process; None: no promise.
 
-    What is refused is tried again later. Raises `NoAnswerError`.
+    A refused write is retried later. Raises `NoAnswerError`.
     """
     condition = {
         "type": START_PROMISED, "status": str(at is not None), "reason": "Backfill",
@@ -36,7 +36,7 @@ def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
 
 @frozen
 class GroupStatus:
-    """What a group's condition should say."""
+    """What a group's condition should be."""
 
     group: PodGroup
     placed: bool
@@ -44,12 +44,12 @@ class GroupStatus:
 
     @property
     def condition(self) -> tuple[str, str]:
-        """Status and message as they stand in the condition."""
+        """Status and message as written in the condition."""
         return str(self.placed), self.message
 
 
-def untold(core: DoorCore) -> list[GroupStatus]:
-    """The groups whose condition says something else than is so."""
+def outdated(core: DoorCore) -> list[GroupStatus]:
+    """The groups whose condition is out of date, with what it should be."""
     statuses = []
     with core.sharing() as give_way:
         groups = core.table.pod_groups
@@ -73,8 +73,8 @@ def _status(core: DoorCore, group: PodGroup, uids: list[str]) -> GroupStatus:
 
 
 def _has_place(core: DoorCore, entry: PodEntry) -> bool:
-    known = core.book.pods.get(entry.ref.uid)
-    return known is not None and known.info is not None
+    booked = core.book.pods.get(entry.ref.uid)
+    return booked is not None and booked.info is not None
 
 
 def _why(entry: PodEntry) -> str:
@@ -83,8 +83,8 @@ def _why(entry: PodEntry) -> str:
     return entry.cached.reason if entry.cached is not None else ""
 
 
-def tell(client: KubeClient, path: str, status: GroupStatus) -> None:
-    """Write a group's condition; `path` is where PodGroups are served. What is refused is tried again later.
+def write_condition(client: KubeClient, path: str, status: GroupStatus) -> None:
+    """Write a group's condition; `path` is where PodGroups are served. A refused write is retried later.
 
     Raises `NoAnswerError`.
     """

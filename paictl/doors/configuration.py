@@ -26,7 +26,7 @@ from paictl.workload.sharing import Sharing, read_sharing
 
 
 class FindingsError(PaictlError):
-    """The file does not validate; `report` is what the validator says."""
+    """The file does not validate; `report` is the validator's report."""
 
     exit_code = ExitCode.NEGATIVE
 
@@ -40,7 +40,7 @@ class FindingsError(PaictlError):
 
 @frozen
 class ExtenderConfiguration:
-    """What a file says, and the digest of its bytes."""
+    """The contents of a configuration file, and the digest of its bytes."""
 
     spec: ClusterSpec
     digest: str
@@ -49,15 +49,15 @@ class ExtenderConfiguration:
     sharing: Sharing = field(default_factory=Sharing)
     """Budgets and limits for users."""
     shared: str = ""
-    """What was read of them, to be compared."""
+    """The section `sharing` as JSON, for comparison."""
 
 
 def digest_of(path: Path, sharing: Path | None = None) -> str:
-    """The digest of the bytes of the files, empty if one cannot be read now."""
+    """The digest of the bytes of the files, empty if one of them cannot be read."""
     try:
-        found = hashlib.sha256(path.read_bytes())
-        found.update(b"" if sharing is None else sharing.read_bytes())
-        return found.hexdigest()
+        digest = hashlib.sha256(path.read_bytes())
+        digest.update(b"" if sharing is None else sharing.read_bytes())
+        return digest.hexdigest()
     except OSError:
         return ""
 
@@ -81,11 +81,11 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
             "it has no hivedscheduler configuration", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
         )  # fmt: skip
-    said = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)
+    section = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)
     where = f"{sharing or path}: {SECTION}"
     return ExtenderConfiguration(
-        ClusterSpec.from_mapping(documents[0].data), digest, documents[0].source.text, read_sharing(said, where),
-        json.dumps(said, sort_keys=True, default=str),
+        ClusterSpec.from_mapping(documents[0].data), digest, documents[0].source.text, read_sharing(section, where),
+        json.dumps(section, sort_keys=True, default=str),
     )  # fmt: skip
 
 
@@ -101,12 +101,12 @@ def check_devices(spec: ClusterSpec, mode: str, where: Path) -> None:
 
 def _section_of(documents: Iterable[Document]) -> object:
     """The section in a services-configuration.yaml; None without one."""
-    found = (document.data for document in documents if document.kind is FileKind.SERVICES)
-    return next((data.get(SECTION) for data in found if isinstance(data, dict)), None)
+    contents = (document.data for document in documents if document.kind is FileKind.SERVICES)
+    return next((data.get(SECTION) for data in contents if isinstance(data, dict)), None)
 
 
 def _section_in(path: Path) -> object:
-    """What a file says that holds the section alone, or under its name. Raises `PaictlError` if it cannot be read."""
+    """The section in a file that has it alone or under its name. Raises `PaictlError` if it cannot be read."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -1,7 +1,7 @@
-"""What a door knows: the book and the pod table behind one lock, kept up to date by what the API server says.
+"""The state of a door: the book and the pod table behind one lock, kept up to date from the API server.
 
-Nobody waits for a network while holding the lock. What has to be done outside (bind, evict, requeue, record) is handed
-out as values and carried out by others, who report back here.
+No network call is made while holding the lock. Work outside (bind, evict, requeue, record) is handed out as values and
+carried out by other modules, which report back here.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 SLICE: Final = 0.002
-"""Seconds for which work that can wait keeps the lock."""
+"""Seconds for which long-running work keeps the lock at a time."""
 
 
 class NotServingError(Exception):
-    """Nothing can be answered now; the message says why, and kube-scheduler asks again."""
+    """No answer is possible now; the message says why, and kube-scheduler asks again."""
 
 
 @frozen
@@ -73,11 +73,11 @@ class DoorOptions:
     gang_deadline: float | None = None
     """Seconds after the last new pod of a gang after which it gives its place back if others have not come."""
     bad_device_deadline: float | None = None
-    """Seconds after which a gang is evicted of which a pod has a bad device; None: its pods are only told."""
+    """Seconds after which a gang with a bad device is evicted; None: its pods only get an event."""
     heal_after: float = 0.0
-    """Seconds for which a bad node or device has to be good before it is used again."""
+    """Seconds for which a bad node or device has to be healthy before it is used again."""
     no_claims: str = ""
-    """Why claims cannot be allocated although they should: pods that have some wait."""
+    """Why claims cannot be allocated although they should be: pods with claims wait."""
     pod_groups: str = ""
     """The path below which PodGroups are listed; empty where there are none."""
     claims: ClaimOptions | None = None
@@ -85,7 +85,7 @@ class DoorOptions:
     sharing: Sharing = field(default_factory=Sharing)
     """Budgets and limits for users."""
     longest_grace: float = 300.0
-    """Seconds that a victim has for its end at most: its own grace period may be years."""
+    """The longest grace period of a victim, in seconds: the pod's own may be years."""
 
 
 @frozen
@@ -100,7 +100,7 @@ class Binding:
 
 
 class DoorCore:
-    """Answers for as long as this process leads; made anew whenever it begins to."""
+    """Answers while this process leads; each term of leadership has a new one."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class DoorCore:
         self.namespaces: set[str] = set()
         """Namespaces that the admission policies guard, as far as namespaces are followed."""
         self.doubted: dict[str, Mapping[str, Any]] = {}
-        """Pods with a place that anybody may have written, by uid; they hold nothing."""
+        """Pods with a place that any user may have written, by uid; they hold nothing."""
         self.usage = NodeUsage()
         """What all pods request, by node, those of other schedulers too."""
         self.departed: set[GangKey] = set()
@@ -137,21 +137,21 @@ class DoorCore:
             self.book.spare(self.allowances.sparing)
         self.is_open = False
         self.broken = ""
-        """What made the engine stop; nothing is answered any more."""
+        """Why the engine stopped; no more questions are answered."""
         self.rival = ""
-        """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
+        """Another process that seems to decide as well, which only an election makes safe; empty if there is none."""
         self.decisions: Counter[str] = Counter()
         self.members = Counter(lost=0, repaired=0, joint=0)
-        """Pods given up to be replaced while their gangs run, pods with another place, moves of several together."""
-        self.asked = -math.inf
+        """Counts of pods given up to be replaced while their gangs run, replaced pods, and joint moves."""
+        self.asked_at = -math.inf
         """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()
         """Set when something has to be carried out."""
         self.force: Callable[[Binding], None] = lambda _binding: None
         self.reclassed: Callable[[str, bool], None] = lambda _group, _guaranteed: None
-        """Told of each group that has lost its guarantee and runs on, or has got it back."""
+        """Called for each running group that has lost its guarantee or got it back."""
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
-        """Pods that run, seen before the core was opened."""
+        """Running pods that were seen before the core was opened."""
         self.promised = promised(self.book.engine.state)
         self.nodes = frozenset(self.promised)
         """The nodes of the configuration."""
@@ -161,15 +161,15 @@ class DoorCore:
         self.starts.lines.in_line, self.starts.renewed = self.in_line, self._ask_again
         self.starts.turns.standing = self.allowances.turns
         self.claims: PodClaims | None = None
-        """What is known of claims, where they are written."""
+        """The known claims, if claims are used."""
         self.claiming: dict[str, Mapping[str, Any]] = {}
-        """Pods that name claims, by uid; what names the claims is all that is kept of them."""
+        """Pods that name claims, by uid; only the part that names them is kept."""
 
     # --- opening
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """The lock; an engine that contradicts itself never answers again."""
+        """Hold the lock; after an inconsistency of the engine no question is answered again."""
         with self.lock:
             if self.broken:
                 raise NotServingError(self.broken)
@@ -182,7 +182,7 @@ class DoorCore:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """The lock, for questions that can be answered once everything is known. Raises `NotServingError`."""
+        """Hold the lock, for questions that need all pods to be known. Raises `NotServingError`."""
         with self.guarded():
             if not self.is_open:
                 raise NotServingError("the scheduler is starting: it does not know all pods yet")
@@ -190,22 +190,22 @@ class DoorCore:
 
     @contextmanager
     def sharing(self) -> Iterator[Callable[[], None]]:
-        """The lock for work that takes long; what is yielded is called between its parts and lets others have the lock.
+        """Hold the lock for long-running work, which calls the yielded function between its parts to give the lock up.
 
-        It then waits, without the lock, as long as the lock was held: scheduling has at least half of the time. The
-        state may have changed after each call. Must not be used by who has the lock already.
+        That function waits, without the lock, for as long as the lock was held, so that scheduling has at least half
+        of the time. The state may have changed after each call. The caller must not already hold the lock.
         """
         with self.guarded():
             began = time.perf_counter()
 
             def give_way() -> None:
                 nonlocal began
-                held = time.perf_counter() - began
-                if held < SLICE:
+                elapsed = time.perf_counter() - began
+                if elapsed < SLICE:
                     return
                 self.lock.release()
                 try:
-                    time.sleep(held)
+                    time.sleep(elapsed)
                 finally:
                     self.lock.acquire()
                 if self.broken:
@@ -215,10 +215,10 @@ class DoorCore:
             yield give_way
 
     def open(self) -> None:
-        """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""
+        """Start answering: all nodes and pods are known. Nodes are reported in the order of the configuration."""
         with self.guarded():
             self._read_again(self.table.pod_groups.overfull())
-            for name in self.promised:  # devices first: what is shown to a VC as bad then has the same virtual cell
+            for name in self.promised:  # devices first, so that what a VC sees as bad has the same virtual cells
                 self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
@@ -234,25 +234,25 @@ class DoorCore:
                 self.record(event)
             self.work.set()
 
-    # --- what the API server says
+    # --- news from the API server
 
     def node_changed(self, node: NodeStatus) -> None:
-        """A node is like this now."""
+        """A node was added or changed."""
         with self.guarded():
             if self.health.nodes.get(node.name) != node:
                 self.health.nodes[node.name] = node
-                if self.is_open:  # before, they wait to be told in the order of the configuration
+                if self.is_open:  # until then they wait: `open` reports them in the order of the configuration
                     self._judge(node.name)
 
     def node_gone(self, name: str) -> None:
-        """A node is no longer there."""
+        """A node was removed."""
         with self.guarded():
             self.health.nodes.pop(name, None)
             if self.is_open:
                 self._judge(name)
 
     def _judge(self, name: str) -> None:
-        """Tell the engine if the node has turned good or bad."""
+        """Report the node to the engine if it has turned healthy or bad."""
         if name not in self.promised:
             return
         reason = self.health.judge(name, was_bad=self.book.health.get(name) is False)
@@ -261,14 +261,14 @@ class DoorCore:
             self.work.set()
 
     def devices_changed(self, name: str) -> None:
-        """What a driver says about a node's devices has changed."""
+        """A driver's report about a node's devices has changed."""
         with self.guarded():
             if self.is_open:
                 self._judge_devices(name)
                 self.work.set()
 
     def _judge_devices(self, name: str) -> None:
-        """Tell the engine which devices of a node have turned good or bad, and the pods that have them."""
+        """Report devices that have turned healthy or bad to the engine, and bad ones to the pods that have them."""
         if self.claims is None or name not in self.promised:
             return
         changed = self.health.judge_devices(name, self.claims.bad_on(name, self._has_request))
@@ -280,7 +280,7 @@ class DoorCore:
                 self.record(event)
 
     def heal(self) -> None:
-        """Use again what has been good for long enough."""
+        """Use nodes and devices again that have been healthy for long enough."""
         with self.guarded():
             nodes, with_devices = self.health.healed()
             for name in nodes:
@@ -289,23 +289,23 @@ class DoorCore:
                 self._judge_devices(name)
 
     def _has_request(self, uid: str) -> bool:
-        """Whether a pod is one of those that we place, or was until a moment ago."""
+        """Whether a pod is, or was until a moment ago, one that we place."""
         entry = self.table.by_uid.get(uid)
         return self.table.has_gone(uid) or (entry is not None and entry.reading is not None)
 
     def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
-        """A namespace is like this now."""
+        """A namespace was added or changed."""
         with self.guarded():
             name, labels = str(namespace["metadata"]["name"]), namespace["metadata"].get("labels") or {}
             (self.namespaces.add if labels.get(GATE) == "enabled" else self.namespaces.discard)(name)
             self.starts.lines.renew()
-            for pod in [one for one in self.doubted.values() if self.is_guarded(one)]:
+            for pod in [doubted_pod for doubted_pod in self.doubted.values() if self.is_guarded(doubted_pod)]:
                 self.pod_changed(pod)
             if self.grants.change(namespace):
                 self._regrant(name)
 
     def namespace_gone(self, name: str) -> None:
-        """A namespace is no longer there."""
+        """A namespace was removed."""
         with self.guarded():
             self.namespaces.discard(name)
             self.starts.lines.renew()
@@ -313,7 +313,7 @@ class DoorCore:
                 self._regrant(name)
 
     def _regrant(self, namespace: str) -> None:
-        """What was answered about a namespace's pods may no longer be right; those that run are left alone."""
+        """Forget the answers about a namespace's pods, which may no longer be right; running pods are left alone."""
         self.starts.renew()
         for entry in self.table:
             if entry.ref.namespace == namespace:
@@ -322,7 +322,7 @@ class DoorCore:
         self.work.set()
 
     def refusal(self, entry: PodEntry) -> RequestError | None:
-        """Why a pod may not have what it asks for, as far as the API server says; None if it may."""
+        """Why a pod may not have what it asks for, from what the API server knows; None if it may."""
         if entry.reading is None:
             return entry.problem
         if not self.options.require_grants:
@@ -332,7 +332,7 @@ class DoorCore:
         return self.grants.refusal(*about, request.vc) or self.grants.foreign_group(*about, request.group, holder)
 
     def held_back(self, request: PodRequest) -> str:
-        """Why a budget, a limit or another's promised start keeps a pod's gang from a place; empty if none does."""
+        """Why a budget, a limit or another gang's promise keeps a pod's gang from a place; empty if none does."""
         return self.over_limit(request) or self.starts.obstacle(request)
 
     def over_limit(self, request: PodRequest) -> str:
@@ -342,27 +342,27 @@ class DoorCore:
         return self.allowances.obstacle(request, self.wall())
 
     def in_line(self, entry: PodEntry) -> bool:
-        """Whether nothing but devices keeps a pod from a place, so that a start can be promised to its gang."""
+        """Whether only missing devices keep a pod from a place, so that a start can be promised to its gang."""
         if entry.reading is None or entry.gated or self.refusal(entry) is not None:
             return False
         return not self.over_limit(entry.reading.request)
 
     def _ask_again(self) -> None:
-        """Who waits may get another answer now."""
+        """Waiting pods may get another answer now: forget the old ones."""
         for entry in self.starts.lines.entries() if self.starts else self.table:
             if entry.cached is not None and not entry.cached.node:
                 entry.cached = None
         self.work.set()
 
     def month_used(self, used: Used) -> None:
-        """So much device time was used in this month; who was held back may be so no more, or the other way round."""
+        """Update the device time used in this month, which may hold back other pods than before."""
         with self.guarded():
             if self.allowances.renew(used):
                 self.starts.renew()
                 self._ask_again()
 
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
-        """A pod is like this now."""
+        """A pod was added or changed."""
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             self.pod_gone(str(pod["metadata"].get("uid")))
             return
@@ -384,9 +384,9 @@ class DoorCore:
             entry.gated = bool((pod.get("spec") or {}).get("schedulingGates"))
             if self._may_claim(pod):
                 self._note_claims(entry, claiming_part(pod))
-            untold = pod_events.evicted_before(entry.ref, pod) if entry.deleting and not self.is_open else None
-            if untold is not None:
-                self.record(untold)
+            missed_event = pod_events.evicted_before(entry.ref, pod) if entry.deleting and not self.is_open else None
+            if missed_event is not None:
+                self.record(missed_event)
             if node := self.place_of(pod):
                 entry.runs, entry.demand = True, None
                 self._runs(entry, pod, node)
@@ -402,30 +402,30 @@ class DoorCore:
         return bool(self.options.no_claims and (pod.get("spec") or {}).get("resourceClaims"))
 
     def _note_claims(self, entry: PodEntry, claiming: Mapping[str, Any]) -> None:
-        """A pod names these claims now: one that waited for them may be placed."""
+        """A pod now names these claims; if it waited for them, it may be placed."""
         if self.claiming.get(entry.ref.uid) != claiming:
             self.claiming[entry.ref.uid] = claiming
             entry.cached = None
             self.work.set()
 
     def place_of(self, pod: Mapping[str, Any]) -> str:
-        """The node whose devices a pod holds by what the API server says; empty if it holds none.
+        """The node whose devices a pod holds according to the API server; empty if it holds none.
 
-        A pod that a placer has pinned holds them before it is bound, whichever door leads by then, if nobody else can
-        have pinned it.
+        A pod that a placer has pinned holds them before it is bound, whichever door leads then, provided that only a
+        placer can have pinned it.
         """
         return bound_node(pod) or (pinned_node(pod) if self.is_guarded(pod) else "")
 
     def is_guarded(self, pod: Mapping[str, Any]) -> bool:
-        """Whether admission policies hold in a pod's namespace, so that only the scheduler writes its annotations."""
+        """Whether admission policies guard a pod's namespace, so that only the scheduler can write its annotations."""
         return str(pod["metadata"].get("namespace")) in self.namespaces
 
     def doubts(self, pod: Mapping[str, Any]) -> bool:
-        """Whether a pod says that it was pinned where anybody may have written that."""
+        """Whether a pod claims to be pinned in a namespace where any user may have written that."""
         return not self.is_guarded(pod) and not bound_node(pod) and bool(pinned_node(pod))
 
     def asks_for(self, entry: PodEntry, request: PodRequest) -> bool:
-        """Whether a pod still asks for what was decided; which nodes count is the door's own choice."""
+        """Whether a pod still asks for what was decided; the door itself chooses whether suggested nodes count."""
         if entry.reading is None:
             return False
         return replace(entry.reading.request, ignore_suggested=request.ignore_suggested) == request
@@ -449,12 +449,12 @@ class DoorCore:
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         """A pod is bound; enter it where its annotation says."""
-        noted = pod["metadata"].get("annotations") or {}
-        text = str(noted.get(BIND_INFO, ""))
+        annotations = pod["metadata"].get("annotations") or {}
+        text = str(annotations.get(BIND_INFO, ""))
         if text and text == entry.confirmed:
             return
         if entry.confirmed and (self.book.holds(entry.ref.uid) or entry.ref.uid in self._before):
-            self.record(pod_events.place_rewritten(entry.ref))  # whoever owns a pod can write to its annotations
+            self.record(pod_events.place_rewritten(entry.ref))  # a pod's owner can change its annotations
             return
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
         try:
@@ -466,15 +466,15 @@ class DoorCore:
             if info.node != node:
                 raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
             if self.is_open and not self.book.holds(entry.ref.uid) and (refusal := self.refusal(entry)) is not None:
-                raise refusal  # a pod can be made with a node and an annotation of anybody's choice
+                raise refusal  # a user can create a pod with any node and annotation
         except RequestError as error:
             if is_launcher(pod, error):
                 return
             self.record(pod_events.unaccounted(entry.ref, error))
             return
         assert entry.reading is not None  # noqa: S101 - no problem was found
-        if why := self.health.check_division(entry.ref.uid, info, noted, self.spec, self.book.engine.state):
-            self.record(pod_events.disagreeing(entry.ref, why))
+        if problem := self.health.check_division(entry.ref.uid, info, annotations, self.spec, self.book.engine.state):
+            self.record(pod_events.disagreeing(entry.ref, problem))
             self._judge(node)
         if not self.is_open:
             self._before[entry.ref.uid] = entry, info
@@ -490,12 +490,12 @@ class DoorCore:
         )
 
     def check_claims(self, ref: PodRef, info: BindInfo) -> None:
-        """Tell a placed pod whose claims hold other devices than its annotation names."""
+        """Send an event to a placed pod whose claims hold other devices than its annotation names."""
         if self.claims is not None and (why := self.claims.disagreement(ref.uid, info.node, info.devices)):
             self.record(pod_events.disagreeing(ref, why))
 
     def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
-        """Something is new about the claims of a pod (uid; empty: of nobody's) that hold devices of these nodes."""
+        """Claims of a pod (by uid; empty: no pod) that hold devices of these nodes have changed."""
         with self.guarded():
             entry = self.table.by_uid.get(pod)
             if entry is not None:
@@ -506,11 +506,11 @@ class DoorCore:
         self.work.set()
 
     def waits_for_devices(self, entry: PodEntry) -> bool:
-        """Whether nothing runs yet on the devices of a pod's claims, so that they may be taken back."""
+        """Whether the devices of a pod's claims are still unused, so that they may be taken back."""
         return not entry.runs
 
     def claim_obstacle(self, entry: PodEntry) -> str:
-        """Why a pod's claims could not be allocated whatever is free; empty if they could, or it has none."""
+        """Why a pod's claims could not be allocated even on free devices; empty if they could, or it has none."""
         pod = self.claiming.get(entry.ref.uid, {"metadata": {"uid": entry.ref.uid}})
         if self.claims is None or entry.reading is None:
             return self.options.no_claims if entry.ref.uid in self.claiming else ""
@@ -540,11 +540,11 @@ class DoorCore:
                 self.record_outcomes(self.book.gone(uid, self.wall()))
                 self.work.set()
 
-    def windows_changed(self, found: Mapping[str, Any] | None) -> None:
-        """The maintenance windows are like this now; None: there are none."""
+    def windows_changed(self, config_map: Mapping[str, Any] | None) -> None:
+        """The ConfigMap of the maintenance windows has changed; None: it is gone."""
         with self.guarded():
             before = self.windows.reservations
-            self.windows.change(found)
+            self.windows.change(config_map)
             if before or self.windows.reservations:
                 self.starts.reserve()
         self.work.set()
@@ -552,17 +552,17 @@ class DoorCore:
     # --- PodGroups
 
     def pod_group_changed(self, group: PodGroup) -> None:
-        """A PodGroup is like this now; its pods may ask for another gang."""
+        """A PodGroup was added or changed; its pods may now belong to another gang."""
         with self.guarded():
             self._read_again(self.table.pod_groups.change(group))
 
     def pod_group_gone(self, key: str) -> None:
-        """A PodGroup is no longer there; pods that wait have no gang to belong to."""
+        """A PodGroup was removed; its waiting pods no longer belong to a gang."""
         with self.guarded():
             self._read_again(self.table.pod_groups.remove(key))
 
     def _read_again(self, pods: Iterable[Mapping[str, Any]]) -> None:
-        """Read pods of a PodGroup again; those that run have their place by what it was then."""
+        """Read pods of a PodGroup again, except running pods, which keep their place."""
         for pod in pods:
             entry = self.table.by_uid.get(str(pod["metadata"]["uid"]))
             if entry is not None and not entry.runs:
@@ -572,7 +572,7 @@ class DoorCore:
     # --- events
 
     def record_outcomes(self, outcomes: Sequence[object], *, recovered: bool = False) -> None:
-        """Events for the pods whose group has changed."""
+        """Record the events of the pods whose group has changed."""
         self.allowances.note(outcomes)
         for group, guaranteed in reclassed(outcomes):
             self.reclassed(group, guaranteed)

@@ -1,4 +1,4 @@
-"""Which node a pod gets, whatever door it came by; from memory while nothing has changed that the answer depends on."""
+"""Which node a pod gets, by whichever door; a cached decision while nothing has changed that it depends on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from paictl.scheduler.request import PodRequest
 
 
 def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
-    """Evict others for a pod that kube-scheduler does not ask about because its own filters leave no node; whether so.
+    """Start a preemption for a pod that kube-scheduler never asks about, since its filters leave no node; whether so.
 
-    A pod that would only have to be bound is left to kube-scheduler. Raises `NotServingError`.
+    A pod that only needs to be bound is left to kube-scheduler. Raises `NotServingError`.
     """
     with core.serving():
         entry = core.table.by_uid.get(ref.uid)
@@ -29,24 +29,24 @@ def preempt_unasked(core: DoorCore, ref: PodRef) -> bool:
             return False
         try:
             offered = None if request.ignore_suggested else frozenset[str]()
-            asked, offered = windows.within(core, entry, request, offered)
-            offered = reclaim.suggested(core, entry, asked, offered)
-            _give_up_lost_place(core, entry, asked, offered)  # nobody else would: kube-scheduler does not ask
-            preempts = isinstance(core.book.engine.plan(asked, offered), Preempt)
+            restricted, offered = windows.within(core, entry, request, offered)
+            offered = reclaim.suggested(core, entry, restricted, offered)
+            _give_up_lost_place(core, entry, restricted, offered)  # nothing else would: kube-scheduler does not ask
+            preempts = isinstance(core.book.engine.plan(restricted, offered), Preempt)
         except RequestError:
             preempts = False
-        return preempts and decided(core, entry, request, []).kind == "preempt"
+        return preempts and decision_for(core, entry, request, []).kind == "preempt"
 
 
 def decide(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
-    """The decision about a pod for a door that asks by itself; counted. The caller has the lock."""
-    decision = decided(core, entry, request, names)
+    """The decision about a pod for a door that asks by itself; counted. The caller must hold the lock."""
+    decision = decision_for(core, entry, request, names)
     core.decisions[decision.kind] += 1
     return decision
 
 
-def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
-    """The decision, from memory if nothing has changed since the same question. The caller has the lock."""
+def decision_for(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
+    """The decision, cached if nothing has changed since the same question. The caller must hold the lock."""
     offered = None if request.ignore_suggested else frozenset(names)
     request, offered = windows.within(core, entry, request, offered)
     known, limit = entry.cached, core.table.limit_of(entry)
@@ -57,7 +57,9 @@ def decided(core: DoorCore, entry: PodEntry, request: PodRequest, names: list[st
     return entry.cached
 
 
-def _decided(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None) -> CachedDecision:
+def _new_decision(
+    core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
+) -> CachedDecision:
     try:
         if (refusal := core.refusal(entry)) is not None:
             raise refusal
@@ -71,26 +73,26 @@ def _decided(core: DoorCore, entry: PodEntry, request: PodRequest, offered: froz
         suggested = reclaim.suggested(core, entry, request, offered)
         if why := claims.unfreed(core, request, suggested):
             return CachedDecision(UNVERSIONED, "wait", why, "", offered)
-        found = _decide(core, entry, request, suggested)
+        result = _ask_book(core, entry, request, suggested)
     except RequestError as error:
         core.record(pod_events.refused(entry.ref, error))
         return CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
-    return _taken(core, entry, request, found, offered)
+    return _cached_decision(core, entry, request, result, offered)
 
 
-def is_current(core: DoorCore, entry: PodEntry, known: CachedDecision) -> bool:
-    """Whether nothing has changed since that the decision depends on."""
-    same = known.version == core.book.engine.version and known.usage in (None, core.usage.version)
-    return same and known.shut == windows.closed(core, entry)
+def is_current(core: DoorCore, entry: PodEntry, cached: CachedDecision) -> bool:
+    """Whether nothing that the decision depends on has changed since."""
+    same = cached.version == core.book.engine.version and cached.usage in (None, core.usage.version)
+    return same and cached.closed == windows.closed(core, entry)
 
 
 def _postponed(core: DoorCore, why: str) -> CachedDecision:
-    """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
+    """The decision for a pod that takes any node, but whose place excludes it: no pod is evicted for that."""
     reason = f"pod waits: no pod is evicted for it, since its place excludes it: {why}"
     return CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
 
 
-def _decide(
+def _ask_book(
     core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
 ) -> ScheduleResult | Allocation:
     if core.options.own_preemption:
@@ -101,41 +103,41 @@ def _decide(
 
 
 def _give_up_lost_place(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None) -> None:
-    """End a gang's preemption whose place has become bad, or is closed by a window, since it began.
+    """End a gang's preemption if its place has become bad, or a window has closed it, since it began.
 
-    It would be bound there once the victims are gone.
+    Otherwise the gang would be bound there once the victims are gone.
     """
     state = core.book.engine.state
     group = state.groups.by_name.get(request.group)
     if group is None or group.state is not GroupState.PREEMPTING:
         return
-    bad, shut, tree = state.counts.bad, windows.closed(core, entry), state.physical
-    if any(bad[leaf] or tree.node_name(leaf) in shut for leaf in group.leaves()):
-        given_up = core.book.schedule(request, offered, Phase.PREEMPTING, core.wall())
-        core.record_outcomes(given_up.outcomes)
+    bad, closed_nodes, tree = state.counts.bad, windows.closed(core, entry), state.physical
+    if any(bad[leaf] or tree.node_name(leaf) in closed_nodes for leaf in group.leaves()):
+        result = core.book.schedule(request, offered, Phase.PREEMPTING, core.wall())
+        core.record_outcomes(result.outcomes)
 
 
-def _taken(
+def _cached_decision(
     core: DoorCore,
     entry: PodEntry,
     request: PodRequest,
-    found: ScheduleResult | Allocation,
+    result: ScheduleResult | Allocation,
     offered: frozenset[str] | None,
 ) -> CachedDecision:
-    """A decision as it is remembered, with its consequences recorded."""
-    core.record_outcomes(found.outcomes)
+    """Record the consequences of a decision, and return what to cache of it."""
+    core.record_outcomes(result.outcomes)
     version = core.book.engine.version
-    if isinstance(found, Allocation):
+    if isinstance(result, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
-        if found.repairs:
+        if result.repairs:
             core.members["repaired"] += 1
-            core.members["joint"] += found.moved > 1
-            others = sum(bool(uid) for row in found.group.pods for uid in row) - 1
-            core.record(pod_events.repaired(entry.ref, found.info.node, others))
+            core.members["joint"] += result.moved > 1
+            others = sum(bool(uid) for row in result.group.pods for uid in row) - 1
+            core.record(pod_events.repaired(entry.ref, result.info.node, others))
         if entry.demand is not None:
-            core.usage.place(entry.ref.uid, found.info.node, entry.demand.requests)
-        return CachedDecision(version, "bind", node=found.info.node, offered=offered)
-    match found.decision:
+            core.usage.place(entry.ref.uid, result.info.node, entry.demand.requests)
+        return CachedDecision(version, "bind", node=result.info.node, offered=offered)
+    match result.decision:
         case Insist(info=info):
             entry.assumed = entry.assumed or core.clock()
             return CachedDecision(version, "insist", node=info.node, offered=offered)
@@ -148,6 +150,6 @@ def _taken(
         case Wait() as wait:
             usage = None if offered is None else core.usage.version
             if any(attempt.failure is Failure.SHIELDED for attempt in wait.attempts):
-                version = UNVERSIONED  # it is over by itself
+                version = UNVERSIONED  # a shield ends without any event
             return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered, usage=usage)
-    raise AssertionError(found)
+    raise AssertionError(result)

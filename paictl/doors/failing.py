@@ -1,4 +1,4 @@
-"""Gangs on devices that stay bad: who is to go, once the deadline for that is over."""
+"""Gangs on devices that stay bad: the pods to evict once the deadline has passed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from paictl.frozen import frozen
 
 @frozen
 class FailingGang:
-    """A gang of which a pod has a bad device."""
+    """A gang with a bad device."""
 
     gang: GangKey
     pods: tuple[PodRef, ...]
-    """All of its pods that hold devices and are not on their way out."""
+    """All of its pods that hold devices and are not being deleted; with `members`, only the pods to replace."""
     why: str
     members: bool = False
     """Whether these pods are replaced while the others of the gang keep running."""
 
     def event(self, pod: PodRef) -> PodEvent:
-        """What a pod of it is told once it is evicted."""
+        """The event of one of its pods, once evicted."""
         return pod_events.left_bad_device(pod, self.why)
 
 
 def due(core: DoorCore) -> list[FailingGang]:
-    """Gangs with a device that has been bad for longer than it may be; none where pods are only told."""
+    """Gangs with a device that has been bad for longer than the deadline; none without a deadline."""
     deadline = core.options.bad_device_deadline
     if deadline is None:
         return []

@@ -15,7 +15,7 @@ def following(
     client: KubeClient, path: str, change: Callable[[Json], None], remove: Callable[[str, str], None],
     synced: Callable[[], None], *, query: Mapping[str, str] | None = None, times: InformerTimes | None = None,
 ) -> Informer:  # fmt: skip
-    """An informer that hands on what has changed and what is gone (key, uid), and calls `synced` after each list."""
+    """An informer that passes on changed objects and removed ones (key, uid), and calls `synced` after each list."""
     listener = _Listener(change, remove, synced)
     informer = Informer(client, path, listener, query=query, times=times)
     listener.informer = informer
@@ -24,7 +24,7 @@ def following(
 
 @dataclass(slots=True)
 class _Listener:
-    """Hands news on. A broken core has said so already, and hears nothing more."""
+    """Passes news on to a core; a broken core has reported that already, and its errors are dropped."""
 
     change: Callable[[Json], None]
     remove: Callable[[str, str], None]
@@ -40,7 +40,7 @@ class _Listener:
             self.remove(key, uid)
 
     def synced(self) -> None:
-        assert self.informer is not None  # noqa: S101 - it has just told
+        assert self.informer is not None  # noqa: S101 - it calls this
         self.informer.ready.set()
         with suppress(NotServingError):
             self.on_list()

@@ -1,7 +1,7 @@
-"""Gangs of which pods are missing or lost, and places that nobody comes for. Functions on the core, under its lock.
+"""Gangs with missing or lost pods, and places that are never taken. Functions on the core, under its lock.
 
-A pod on a node that no longer answers would be there for minutes, and its Job would make no other one. So it is taken
-to have failed, as Kubernetes' garbage collector does with pods of a node that is gone, and deleted.
+A pod on an unreachable node would exist for minutes, and its Job would not create another one. So it is marked as
+failed and deleted, as Kubernetes' garbage collector does with pods of a removed node.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from paictl.i18n import counted, text
 from paictl.scheduler.groups import Group, GroupState
 
 PATIENCE: Final = 60.0
-"""Seconds after the last new pod of a gang in which the others may still be created."""
+"""Seconds after the last new pod of a gang for which its other pods may still be created."""
 
 
 def missing(core: DoorCore, entry: PodEntry) -> str:
-    """How many pods of an entry's gang have never been seen; empty if none is missing, or nobody can know.
+    """How many pods of an entry's gang have never been seen; empty if none are missing, or it cannot be known.
 
-    A pod that came and went, or that ran before this process began, has been there although it is not seen.
+    A pod that came and went, or ran before this process started, has existed although it was not seen.
     """
     if entry.reading is None:
         return ""
@@ -56,7 +56,7 @@ def _missing(core: DoorCore, members: list[PodEntry]) -> str:
 
 
 def tell_missing(core: DoorCore) -> None:
-    """Say once to the pods of a gang, whether they run or wait, that others have not come."""
+    """Send the pods of a gang, running or waiting, one event that others have not been created."""
     with core.guarded():
         if not core.is_open:
             return
@@ -69,13 +69,13 @@ def tell_missing(core: DoorCore) -> None:
 
 
 def late(core: DoorCore) -> list[tuple[PodRef, str]]:
-    """Pods that hold a gang's place without the others, which had until the deadline to come; and who is missing."""
+    """Pods that hold a gang's place past the deadline for its other pods, with what is missing."""
     with core.guarded():
         deadline = core.options.gang_deadline
         if not core.is_open or deadline is None:
             return []
-        found = _incomplete(core, _gangs(core), deadline)
-        return [(entry.ref, why) for entry, why in found if entry.runs and not entry.deleting]
+        incomplete = _incomplete(core, _gangs(core), deadline)
+        return [(entry.ref, why) for entry, why in incomplete if entry.runs and not entry.deleting]
 
 
 def _key(core: DoorCore, entry: PodEntry, reading: Reading) -> GangKey:
@@ -97,13 +97,13 @@ def _incomplete(
     """The pods of gangs to which no pod has come for so many seconds while some are missing, and who is missing."""
     before = core.clock() - patience
     for members in gangs.values():
-        if max(member.met for member in members) < before and (why := _missing(core, members)):
+        if max(member.first_seen for member in members) < before and (why := _missing(core, members)):
             for entry in members:
                 yield entry, why
 
 
 def vacant(core: DoorCore) -> set[str]:
-    """Preempting groups whose victims have gone, and none of whose pods has come yet."""
+    """Preempting groups whose victims are gone, but whose pods have not taken the place yet."""
     with core.guarded():
         groups = core.book.engine.state.groups.by_name.values()
         return {group.name for group in groups if _is_vacant(core, group)}
@@ -114,7 +114,7 @@ def _is_vacant(core: DoorCore, group: Group) -> bool:
 
 
 def give_back(core: DoorCore, name: str) -> None:
-    """Nobody came for the place of a preempting group: kube-scheduler does not offer it, for reasons of its own."""
+    """Give up the untaken place of a preempting group: kube-scheduler does not offer it, for reasons of its own."""
     with core.guarded():
         group = core.book.engine.state.groups.by_name.get(name)
         if group is None or not _is_vacant(core, group):
@@ -131,20 +131,20 @@ def give_back(core: DoorCore, name: str) -> None:
 
 
 AFTER: Final = 5.0
-"""Seconds for which a node has to be away until members leave it: an API server that restarts is no reason."""
+"""Seconds for which a node has to be away before its members are given up: an API server may just be restarting."""
 
 
 @frozen
 class LostMember:
-    """A pod that is to be replaced while the others of its gang keep running."""
+    """A pod to be replaced while the others of its gang keep running."""
 
     pod: PodRef
     why: str
     dead: bool
-    """Whether its node is away, so that nothing there would end it."""
+    """Whether its node is away, so that no kubelet would end it."""
 
     def event(self) -> PodEvent:
-        """What the pod is told."""
+        """The pod's event."""
         return pod_events.member_lost(self.pod, self.why)
 
 

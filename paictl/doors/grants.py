@@ -1,7 +1,7 @@
 """Which virtual clusters the pods of a namespace may use, by an annotation that only cluster administrators can set.
 
-A pod's own annotation is a wish: whoever may make pods can write any virtual cluster into it. Namespaces are not theirs
-to change (Kubernetes' roles admin, edit and view do not allow it), so the right is written there.
+A pod's own annotation is only a request: anyone who may create pods can write any virtual cluster into it. They cannot
+change namespaces (Kubernetes' roles admin, edit and view do not allow it), so the right is written there.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from paictl.scheduler.wire import GRANTED
 
 
 class Grants:
-    """The virtual clusters of each namespace that was granted any."""
+    """The virtual clusters granted to each namespace."""
 
     def __init__(self) -> None:
-        self._of: dict[str, tuple[str, ...]] = {}
+        self._by_namespace: dict[str, tuple[str, ...]] = {}
 
     def change(self, namespace: Mapping[str, Any]) -> bool:
-        """A Namespace object is like this now; whether its grants have changed."""
-        about = namespace["metadata"]
-        text = (about.get("annotations") or {}).get(GRANTED, "")
-        names = tuple(dict.fromkeys(part.strip() for part in str(text).split(",") if part.strip()))
-        return self._set(str(about["name"]), names)
+        """A Namespace was added or changed; whether its grants have changed."""
+        metadata = namespace["metadata"]
+        annotation = (metadata.get("annotations") or {}).get(GRANTED, "")
+        names = tuple(dict.fromkeys(part.strip() for part in str(annotation).split(",") if part.strip()))
+        return self._set(str(metadata["name"]), names)
 
     def remove(self, namespace: str) -> bool:
         """A Namespace was deleted; whether it had grants."""
         return self._set(namespace, ())
 
     def _set(self, namespace: str, names: tuple[str, ...]) -> bool:
-        before = self._of.pop(namespace, ())
+        before = self._by_namespace.pop(namespace, ())
         if names:
-            self._of[namespace] = names
+            self._by_namespace[namespace] = names
         return before != names
 
     def foreign_group(self, pod: str, namespace: str, group: str, holder: str = "") -> RequestError | None:
@@ -63,7 +63,7 @@ class Grants:
 
     def refusal(self, pod: str, namespace: str, vc: str) -> RequestError | None:
         """Why a pod (``namespace/name``) may not use a virtual cluster; None if it may."""
-        names = self._of.get(namespace, ())
+        names = self._by_namespace.get(namespace, ())
         if vc in names or EVERY_VC in names:
             return None
         value = ",".join((*names, vc))

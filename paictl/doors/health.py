@@ -1,4 +1,4 @@
-"""Nodes as the API server tells them, and which of them and of their devices no new pod gets."""
+"""Nodes as the API server reports them, and which nodes and devices new pods must not get."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _WHOLE: Final = -1
 
 
 class DoorHealth:
-    """What is bad, why and since when. What was bad stays so until it has been good for `heal_after` seconds."""
+    """What is bad, why and since when; it stays bad until it has been healthy for `heal_after` seconds."""
 
     def __init__(self, promised: Mapping[str, int], clock: Callable[[], float], heal_after: float) -> None:
         self.nodes: dict[str, NodeStatus] = {}
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
         self.bad_devices: dict[str, Mapping[int, str]] = {}
-        """Devices of the configuration that no new pod gets, by node and index, and why."""
+        """Bad devices of the configuration, by node and index, and why."""
         self.bad_since: dict[tuple[str, int], float] = {}
-        """Since when the devices have been bad that are bad now."""
+        """Since when each bad device has been bad."""
         self.away_since: dict[str, float] = {}
-        """Since when nodes of the configuration have been gone or not Ready: what ran there is lost."""
+        """Since when nodes of the configuration have been gone or not Ready: their pods are lost."""
         self.unclear: dict[str, dict[str, str]] = {}
-        """Nodes with pods (uid) whose leaf cells nobody can tell, and why: the node gets no other pod."""
-        self._anew: set[str] = set()
-        """Those of them that have not been judged since."""
+        """Nodes with pods (by uid) whose leaf cells are unknown, and why: such a node gets no other pod."""
+        self._unjudged: set[str] = set()
+        """Those of them that have not been judged since they were added."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
         self._good_since: dict[tuple[str, int], float] = {}
-        """Since when bad nodes and devices have been good again that are not used yet."""
+        """Since when bad nodes and devices have been healthy again, but are not used yet."""
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""
-        self._anew.discard(name)
+        self._unjudged.discard(name)
         node = self.nodes.get(name)
         if node is None or not node.ready:
             self.away_since.setdefault(name, self._clock())
@@ -49,7 +49,7 @@ class DoorHealth:
             self.away_since.pop(name, None)
         reason = why_bad(node, self._promised[name]) or next(iter(self.unclear.get(name, {}).values()), "")
         if was_bad:
-            reason = self._still((name, _WHOLE), reason)
+            reason = self._lasting_reason((name, _WHOLE), reason)
         if reason:
             self.bad[name] = reason
         else:
@@ -57,14 +57,14 @@ class DoorHealth:
         return reason
 
     def shun(self, uid: str, node: str, why: str) -> None:
-        """Note a pod that could not be taken in; its node has to be judged again."""
+        """Note a pod that could not be entered; its node has to be judged again."""
         self.unclear.setdefault(node, {})[uid] = why
-        self._anew.add(node)
+        self._unjudged.add(node)
 
     def check_division(
         self, uid: str, info: BindInfo, noted: Mapping[str, object], spec: ClusterSpec, state: State
     ) -> str:
-        """Note a pod that was told its devices by another division of the node's GPUs; why, or empty if it was not.
+        """Note a pod that got its devices under another division of the node's GPUs; why, or empty if it did not.
 
         `noted` are its annotations.
         """
@@ -79,27 +79,30 @@ class DoorHealth:
         return why
 
     def release(self, uid: str) -> str:
-        """The node that a pod has kept from others because it is `unclear`, now that it is gone; empty for none."""
+        """Forget a pod that is gone; the node that it kept from other pods as `unclear`, empty if it did not."""
         node = next((name for name, pods in self.unclear.items() if uid in pods), "")
         if node:
             del self.unclear[node][uid]
         return node
 
-    def judge_devices(self, name: str, found: Mapping[int, str]) -> list[int]:
-        """Note which devices of a node are bad now, and why; those that have turned bad or good."""
+    def judge_devices(self, name: str, reported: Mapping[int, str]) -> list[int]:
+        """Note which devices of a node are bad now, and why; returns those that have turned bad or healthy."""
         before = self.bad_devices.pop(name, {})
-        for index in before.keys() - found.keys():
+        for index in before.keys() - reported.keys():
             self.bad_since.pop((name, index), None)
-        for index in found:
+        for index in reported:
             self.bad_since.setdefault((name, index), self._clock())
-        told = {index: self._still((name, index), found.get(index, "")) for index in before.keys() | found.keys()}
-        now = {index: why for index, why in sorted(told.items()) if why}
-        if now:
-            self.bad_devices[name] = now
-        return sorted(before.keys() ^ now.keys())
+        reasons = {
+            index: self._lasting_reason((name, index), reported.get(index, ""))
+            for index in before.keys() | reported.keys()
+        }
+        bad = {index: why for index, why in sorted(reasons.items()) if why}
+        if bad:
+            self.bad_devices[name] = bad
+        return sorted(before.keys() ^ bad.keys())
 
-    def _still(self, place: tuple[str, int], reason: str) -> str:
-        """Why something is bad that is or was: for `reason`, or because it has not been good for long enough."""
+    def _lasting_reason(self, place: tuple[str, int], reason: str) -> str:
+        """Why a place counts as bad: for `reason`, or because it has not been healthy for long enough."""
         if reason or not self._heal_after:
             self._good_since.pop(place, None)
             return reason
@@ -109,7 +112,7 @@ class DoorHealth:
         return ""
 
     def healed(self) -> tuple[set[str], set[str]]:
-        """Nodes, and nodes of devices, to be judged again: those good for long enough, and those that `shun` added."""
+        """Nodes, and nodes of devices, to judge again: those healthy for long enough, and those that `shun` added."""
         before = self._clock() - self._heal_after
         due = [place for place, since in self._good_since.items() if since <= before]
-        return self._anew | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}
+        return self._unjudged | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}

@@ -1,6 +1,6 @@
-"""What has to be carried out beside answering: evictions, places that nobody came for, pods to be asked about again.
+"""What is due besides answering: evictions, places that were never taken, pods to be scheduled again.
 
-Functions on the core, under its lock; they hand out values and wait for nothing.
+Functions on the core, under its lock; they return values and never block.
 """
 
 from __future__ import annotations
@@ -22,87 +22,87 @@ from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
 
 SETTLE: Final = 2.0
-"""Seconds that kube-scheduler has for asking about a pod by itself; doubled each time it does not."""
+"""Seconds that kube-scheduler has for asking about a pod by itself; doubled each time the pod is requeued."""
 LONGEST: Final = 300.0
 BUSY: Final = (1.0, 60.0)
-"""Seconds after a question in which kube-scheduler works on its queue, and how long new pods stand in it at most."""
+"""Seconds after a question for which kube-scheduler counts as working on its queue, and a new pod as queued."""
 FREED: Final = 0.2
-"""The same for a pod that waits for devices which are about to be freed: kube-scheduler is not told when they are."""
+"""The same for a pod that waits for devices about to be freed: kube-scheduler does not learn when they are."""
 MOST: Final = 64
-"""Pods that are requeued in one round, and ten times as many that are looked at."""
+"""Pods that are requeued in one round; ten times as many are considered."""
 
 
 def overdue(core: DoorCore) -> list[PodRef]:
     """Pods that have held devices for too long without a binding."""
     with core.guarded():
         before = core.clock() - core.options.deadline
-        found = map(core.table.by_uid.get, core.book.assumed())
-        return [pod.ref for pod in found if pod is not None and not pod.binding and 0 < pod.assumed < before]
+        assumed = map(core.table.by_uid.get, core.book.assumed())
+        return [pod.ref for pod in assumed if pod is not None and not pod.binding and 0 < pod.assumed < before]
 
 
 def release(core: DoorCore, ref: PodRef) -> None:
-    """No binding came, and none will: the devices of a pod are free again."""
+    """Free the devices of a pod for which no binding came, and none will."""
     with core.guarded():
-        entry, known = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
-        if entry is None or entry.binding or known is None or not known.assumed:
+        entry, booked = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
+        if entry is None or entry.binding or booked is None or not booked.assumed:
             return
-        if entry.unoffered and known.info is not None:
-            reclaim.decline(core, entry, {known.info.node})
+        if entry.unoffered and booked.info is not None:
+            reclaim.decline(core, entry, {booked.info.node})
         core.usage.remove(ref.uid)
         entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
         core.record_outcomes(core.book.cancel(ref.uid, core.wall()))
-        core.record(pod_events.released(ref, known.info.node if known.info else "", core.options.deadline))
+        core.record(pod_events.released(ref, booked.info.node if booked.info else "", core.options.deadline))
         core.work.set()
 
 
-def strangers(core: DoorCore) -> list[PodRef]:
-    """Pods that were fetched and of which no news came, nor a question for a while: gone, most likely.
+def unlisted(core: DoorCore) -> list[PodRef]:
+    """Pods that were fetched, but never listed, and about which there was no question for a while: most likely gone.
 
-    Nobody would say so, and they would be kept for ever.
+    No event would report that, and they would be kept for ever.
     """
     with core.guarded():
         before = core.clock() - core.options.deadline
-        found = (pod.ref for pod in core.table if not pod.listed and pod.asked < before and _waits(core, pod))
-        return list(islice(found, MOST))
+        pods = (pod.ref for pod in core.table if not pod.listed and pod.asked_at < before and _waits(core, pod))
+        return list(islice(pods, MOST))
 
 
 def starts(core: DoorCore) -> list[PodEvent]:
-    """Promises of starts made anew, and events for the pods that are to know."""
+    """Renew promised starts; returns events for the pods concerned."""
     with core.guarded():
         core.starts.turn()
         return core.starts.news() if core.is_open else []
 
 
 def unnoted_starts(core: DoorCore) -> list[tuple[PodRef, Millis | None]]:
-    """Pods whose object is to say another promised start, with that one; None: none is promised any more."""
+    """Pods whose object has to be given another promised start, with that start; None: no longer a promise."""
     with core.guarded():
         return core.starts.unnoted() if core.is_open else []
 
 
 def preemptions(core: DoorCore) -> list[Preemption]:
-    """Whom to evict, for whom."""
+    """The preemptions whose victims have to be evicted here."""
     with core.guarded():
         return core.book.preemptions() if core.options.own_preemption and core.is_open else []
 
 
 def gangs(core: DoorCore, preemption: Preemption) -> list[tuple[str, ...]]:
-    """The pods that have to go, those of one group together: the group that was created first goes first.
+    """The victims by group, the group that was created first goes first.
 
-    Victims that are created again come back in that order, so it decides which of them gets what is free elsewhere. The
-    uids by which the core orders pods are random: with them, the same cluster would decide otherwise each time.
+    Victims are created again in that order, so it decides which of them get the free devices elsewhere. The uids by
+    which the core orders pods are random: with them, the same cluster would decide differently each time.
     """
     with core.guarded():
-        found: dict[str, list[str]] = {}
+        by_group: dict[str, list[str]] = {}
         for uid in (uid for _, uids in preemption.victims for uid in uids):
             slot = core.book.engine.state.groups.slots.get(uid)
             if slot is not None:
-                found.setdefault(slot[0], []).append(uid)
-        ordered = [sorted(uids, key=lambda uid: _age(core, uid)) for uids in found.values()]
+                by_group.setdefault(slot[0], []).append(uid)
+        ordered = [sorted(uids, key=lambda uid: _age(core, uid)) for uids in by_group.values()]
         return [tuple(uids) for uids in sorted(ordered, key=lambda uids: _age(core, uids[0]))]
 
 
 def _age(core: DoorCore, uid: str) -> tuple[str, str]:
-    """Creation time and name, as the placer orders gangs; of a pod that is not known any more, its uid."""
+    """Creation time and name, as the placer orders gangs; of a pod that is no longer known, its uid."""
     entry = core.table.by_uid.get(uid)
     return ("", uid) if entry is None else (entry.created, entry.ref.key)
 
@@ -116,13 +116,13 @@ class Victim:
     """The group that needs its devices."""
     node: str
     grace: int | None
-    """Seconds that it gets for its end; None: those that it asks for."""
+    """Its grace period in seconds; None: its own."""
 
 
 def victim(core: DoorCore, group: str, uid: str) -> Victim | None:
-    """A pod that a group's preemption still needs to be told to go; None if there is no need.
+    """A pod that still has to be evicted for a group's preemption; None if it need not be.
 
-    One that is being deleted goes by itself, unless its own grace period keeps it for longer than anyone may wait.
+    A pod being deleted goes by itself, unless its own grace period is longer than the limit.
     """
     with core.guarded():
         groups = core.book.engine.state.groups
@@ -137,7 +137,7 @@ def victim(core: DoorCore, group: str, uid: str) -> Victim | None:
 
 
 def places(core: DoorCore, preemption: Preemption) -> list[tuple[PodRef, str]]:
-    """Pods that wait for a preemption, and a node of their group's place for each."""
+    """Pods that wait for a preemption, each with a node of their group's place."""
     with core.guarded():
         state = core.book.engine.state
         group = state.groups.by_name.get(preemption.group)
@@ -148,21 +148,21 @@ def places(core: DoorCore, preemption: Preemption) -> list[tuple[PodRef, str]]:
             size = group.members[slot.member][0]
             if not group.pods[slot.member][slot.pod]:
                 free.setdefault(size, []).append(state.physical.node_name(leaves[0]))
-        found = []
+        placed = []
         for uid in preemption.waiting:
             entry = core.table.by_uid.get(uid)
             if entry is not None and entry.reading is not None:
                 nodes = free.get(entry.reading.request.leaf_number)
                 if nodes:
-                    found.append((entry.ref, nodes.pop(0)))
-        return found
+                    placed.append((entry.ref, nodes.pop(0)))
+        return placed
 
 
 def to_requeue(core: DoorCore, settle: float = SETTLE) -> list[PodRef]:
-    """Waiting pods that would get devices now, and about which kube-scheduler does not ask by itself.
+    """Waiting pods that would get devices now, but about which kube-scheduler does not ask by itself.
 
-    It asks again when a bound pod is deleted or a node changes, and for minutes not at all when, say, a preemption was
-    called off; and it may have asked just before this process heard of a deletion.
+    It asks again when a bound pod is deleted or a node changes, but not for minutes when, say, a preemption was called
+    off; and it may have asked just before this process heard of a deletion.
     """
     with core.sharing() as give_way:
         if not core.is_open:
@@ -178,11 +178,11 @@ def to_requeue(core: DoorCore, settle: float = SETTLE) -> list[PodRef]:
         return refs
 
 
-def unheard(core: DoorCore) -> list[PodRef]:
-    """Waiting pods that kube-scheduler's own filters left no node, and for which others might have to go.
+def unasked(core: DoorCore) -> list[PodRef]:
+    """Waiting pods for which kube-scheduler's own filters leave no node, and for which others might have to go.
 
-    Those filters come before the extender's verbs. Where victims hold the devices or the CPU that a pod needs, nobody
-    else can know that they are to go, and the extender would never be asked.
+    Those filters run before the extender's verbs. If victims hold the devices or the CPU that a pod needs, only this
+    process knows that they could go, and the extender would never be asked.
     """
     with core.guarded():
         if not (core.is_open and core.options.own_preemption):
@@ -193,26 +193,26 @@ def unheard(core: DoorCore) -> list[PodRef]:
             if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
             and entry.examined != versions and _waits(core, entry)
             and entry.ref.uid not in core.book.engine.state.groups.waiting
-            and entry.asked < now - BUSY[0]
+            and entry.asked_at < now - BUSY[0]
         ]  # fmt: skip
         return [entry.ref for entry in sorted(pods, key=_urgency)[:MOST]]
 
 
 def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
-    """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
-    # it, its claims, or a grant, has changed since it was found
+    """Whether kube-scheduler would now get a better answer than its last one; if not, that one is renewed."""
+    # the pod, its claims or a grant may have changed since the pod was selected
     if entry.reading is None or core.claim_obstacle(entry) or core.refusal(entry) is not None:
         return False
-    known, engine = entry.cached, core.book.engine
+    cached, engine = entry.cached, core.book.engine
     request = entry.reading.request
     try:
-        offered = None if known is None or known.offered is None else known.offered | known.shut
-        asked, offered = windows.within(core, entry, request, None if request.ignore_suggested else offered)
-        held = core.held_back(request)
-        suggested = reclaim.suggested(core, entry, asked, offered)
-        if not held and claims.unfreed(core, asked, suggested):
+        offered = None if cached is None or cached.offered is None else cached.offered | cached.closed
+        restricted, offered = windows.within(core, entry, request, None if request.ignore_suggested else offered)
+        obstacle = core.held_back(request)
+        suggested = reclaim.suggested(core, entry, restricted, offered)
+        if not obstacle and claims.unfreed(core, restricted, suggested):
             return False
-        decision = None if held else engine.plan(asked, suggested)
+        decision = None if obstacle else engine.plan(restricted, suggested)
     except RequestError:
         decision, better = None, False
     else:
@@ -226,21 +226,21 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
         if why and known.kind == "wait":  # what it waits for may be something else by now
             entry.cached = windows.noted(core, entry, replace(still, reason=f"pod waits: {why}"))
         else:
-            entry.cached = replace(still, shut=windows.closed(core, entry))
+            entry.cached = replace(renewed, closed=windows.closed(core, entry))
     return better
 
 
 def _stale(core: DoorCore, now: float, settle: float) -> list[PodEntry]:
-    """Pods that wait, by an answer that may no longer be right or by none."""
-    queued = now - BUSY[1] if core.asked > now - BUSY[0] else now
+    """Waiting pods without an answer, or with one that may no longer be right."""
+    queued = now - BUSY[1] if core.asked_at > now - BUSY[0] else now
     return [
         entry
         for entry in core.table
         if entry.reading is not None
         and _waits(core, entry)
         and (entry.cached is None or not is_current(core, entry, entry.cached))
-        and (entry.was_asked or entry.asked < queued)
-        and max(entry.asked, entry.requeued) < now - _pause(entry, settle)
+        and (entry.was_asked or entry.asked_at < queued)
+        and max(entry.asked_at, entry.requeued) < now - _pause(entry, settle)
     ]
 
 
@@ -252,13 +252,13 @@ def _pause(entry: PodEntry, settle: float) -> float:
 
 
 def _waits(core: DoorCore, entry: PodEntry) -> bool:
-    """Whether a pod could be scheduled, is not, and nothing is under way."""
+    """Whether a pod can be scheduled, has no place, and nothing is under way for it."""
     if entry.runs or entry.deleting or entry.gated or entry.binding:
         return False
-    known = core.book.pods.get(entry.ref.uid)
-    return known is None or known.info is None
+    booked = core.book.pods.get(entry.ref.uid)
+    return booked is None or booked.info is None
 
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:
     assert entry.reading is not None  # noqa: S101 - see _stale
-    return -entry.reading.request.priority, entry.asked
+    return -entry.reading.request.priority, entry.asked_at

@@ -1,6 +1,6 @@
-"""Who waits behind a door, and when those end that run: kept up pod by pod, so that a decision asks for little.
+"""Which gangs wait behind a door, and when running groups end: kept up to date pod by pod, so that decisions are cheap.
 
-What it says follows from the pod table and the engine alone. All of it needs the core's lock.
+Everything here is derived from the pod table and the engine. All of it needs the core's lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paictl.workload.backfill import BackfillRules
 
 FRESH: Final = 30_000
-"""Milliseconds after which a line is made anew although no news has come that it depends on."""
+"""Milliseconds after which a line is rebuilt even if nothing that it depends on has changed."""
 
 
 class DoorLines:
@@ -28,25 +28,25 @@ class DoorLines:
 
     def __init__(self, rules: BackfillRules, engine: Engine) -> None:
         self.in_line: Callable[[PodEntry], bool] = lambda _: True
-        """Whether nothing but devices keeps a pod from a place."""
+        """Whether only missing devices keep a pod from a place."""
         self._rules = rules
         self._engine = engine
         self._place: dict[str, tuple[str, str]] = {}
-        """By uid: virtual cluster and gang by which a pod is in `_waiting`; empty for one that cannot be read."""
+        """By uid: the virtual cluster and gang under which a pod is in `_waiting`; empty if the pod cannot be read."""
         self._waiting: dict[str, dict[str, dict[str, PodEntry]]] = {}
-        """By virtual cluster, gang and uid: pods that did not run when they were heard of last."""
+        """By virtual cluster, gang and uid: pods that were not running at the last news of them."""
         self._news: dict[str, int] = {}
         self._renewals = 0
         self._made: dict[str, tuple[tuple[int, ...], list[LineGang]]] = {}
         self._groups: dict[str, frozenset[str]] = {}
 
     def start(self, entries: Iterable[PodEntry]) -> None:
-        """These pods are known already."""
+        """Enter pods that are known already."""
         for entry in entries:
             self.heard(entry, there=True)
 
     def heard(self, entry: PodEntry, *, there: bool) -> None:
-        """A pod is like this now, or not `there` any more; whether it runs may be said a moment later."""
+        """A pod has changed, or no longer exists (`there`); that it runs may become known a moment later."""
         uid = entry.ref.uid
         if uid in self._place:
             old, _ = self._place[uid]
@@ -63,27 +63,27 @@ class DoorLines:
             self._news[vc] = self._news.get(vc, 0) + 1
 
     def renew(self) -> None:
-        """What keeps pods out of the lines may have changed for any of them."""
+        """What keeps pods out of the lines may have changed for any pod."""
         self._renewals += 1
 
     def entries(self) -> Iterator[PodEntry]:
-        """All pods that wait, and perhaps some that run by now."""
+        """All waiting pods, and perhaps some that run by now."""
         return (entry for gangs in self._waiting.values() for pods in gangs.values() for entry in pods.values())
 
     def has(self, group: str) -> bool:
-        """Whether a gang stood in a line when the lines were last asked for."""
+        """Whether a gang was in a line when the lines were last built."""
         return any(group in groups for groups in self._groups.values())
 
     def is_alone(self, request: PodRequest) -> bool:
-        """Whether no other gang of the virtual cluster of one that has no place waits for cells."""
+        """Whether no other gang in the virtual cluster waits for cells; the request's gang must not have a place."""
         placed, gangs = self._engine.state.groups.by_name, self._waiting.get(request.vc, {})
-        # A decision asks: not all pods are walked but the first of each gang, and each that runs is dropped once.
+        # Every decision calls this: it looks at the first pod of each gang only, and drops each running pod once.
         return not any(
             self._any_waits(gangs[group]) and group not in placed for group in list(gangs) if group != request.group
         )
 
     def _any_waits(self, pods: dict[str, PodEntry]) -> bool:
-        """Whether a pod of a gang does not run; those that do before it are dropped."""
+        """Whether a pod of a gang does not run yet; running pods before it are dropped."""
         running, waits = list[str](), False
         for uid, entry in pods.items():
             if not entry.runs:
@@ -102,25 +102,25 @@ class DoorLines:
             del self._waiting[vc][group]
 
     def find(self, group: str) -> LineGang | None:
-        """A gang that stood in a line when the lines were last asked for."""
+        """A gang that was in a line when the lines were last built."""
         gangs = (gang for _, line in self._made.values() for gang in line)
         return next((gang for gang in gangs if gang.request.group == group), None)
 
     def all(self, now: Millis) -> dict[str, list[LineGang]]:
-        """By virtual cluster: the gangs that wait, by priority and age; those without any are left out."""
+        """The waiting gangs of each virtual cluster that has some, by priority and age."""
         return {vc: line for vc in self._waiting if (line := self.of(vc, now))}
 
     def of(self, vc: str, now: Millis) -> list[LineGang]:
-        """The gangs that wait in a virtual cluster, by priority and age."""
+        """The waiting gangs of a virtual cluster, by priority and age."""
         gangs = self._waiting.get(vc)
         if gangs is None:
             return []
         key = self._engine.by_vc.changes(vc), self._news.get(vc, 0), self._renewals, now // FRESH
-        known = self._made.get(vc)
-        if known is None or known[0] != key:
-            known = key, self._make(gangs)
-            self._made[vc], self._groups[vc] = known, frozenset(gang.request.group for gang in known[1])
-        return known[1]
+        cached = self._made.get(vc)
+        if cached is None or cached[0] != key:
+            cached = key, self._make(gangs)
+            self._made[vc], self._groups[vc] = cached, frozenset(gang.request.group for gang in cached[1])
+        return cached[1]
 
     def _make(self, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
         for uid in [uid for pods in gangs.values() for uid, entry in pods.items() if entry.runs]:
@@ -129,7 +129,7 @@ class DoorLines:
         return in_order(self._standing(pods) for group, pods in gangs.items() if group not in placed)
 
     def _standing(self, pods: dict[str, PodEntry]) -> list[WaitingPod]:
-        """Of the pods of a gang those that nothing but devices keeps from a place."""
+        """The pods of a gang that only missing devices keep from a place."""
         return [
             WaitingPod(entry.reading.request, entry.limit, entry.created)
             for entry in pods.values()
@@ -146,32 +146,32 @@ class DoorEnds:
         self._table = table
         self._now = now
         self._fixed: dict[str, tuple[Group, Millis | None]] = {}
-        """Ends that do not move with the clock: all pods with a limit have begun."""
+        """Ends that do not move with the clock, because all pods with a limit have begun."""
         self._versions: dict[str, int] = {}
 
     def __call__(self, group: str) -> Millis | None:
-        """When the last pod of a group ends at the latest; None: one of them may run for ever."""
-        known = self._engine.state.groups.by_name.get(group)
+        """When the last pod of a group ends at the latest; None if one of them may run for ever."""
+        running_group = self._engine.state.groups.by_name.get(group)
         fixed = self._fixed.get(group)
-        if fixed is not None and fixed[0] is known:
+        if fixed is not None and fixed[0] is running_group:
             return fixed[1]
-        found = end_of(self._engine, group, self._times, self._now())
-        if known is not None and self._has_begun(known):
-            self._fixed[group] = known, found
+        end = end_of(self._engine, group, self._times, self._now())
+        if running_group is not None and self._has_begun(running_group):
+            self._fixed[group] = running_group, end
         else:
             self._fixed.pop(group, None)
-        return found
+        return end
 
     def is_fixed(self, group: str) -> bool:
-        """Whether the end stays the same until it has passed, if no limit changes; ask for the end first."""
+        """Whether the end stays the same until it has passed, unless a limit changes; compute the end first."""
         return group in self._fixed
 
     def version(self, vc: str) -> int:
-        """The same number as before means that no limit and no begin in a virtual cluster has changed."""
+        """A number that stays the same as long as no limit or begin in a virtual cluster changes."""
         return self._versions.get(vc, 0)
 
     def heard(self, entry: PodEntry) -> None:
-        """There is news of a pod."""
+        """A pod has changed."""
         groups = self._engine.state.groups
         slot = groups.slots.get(entry.ref.uid)
         if slot is None:
@@ -186,7 +186,7 @@ class DoorEnds:
         if group.preempting:
             return False
         times = (self._times(uid) for row in group.pods for uid in row if uid)
-        return all(one is None or one.limit is None or one.began is not None for one in times)
+        return all(pod_times is None or pod_times.limit is None or pod_times.began is not None for pod_times in times)
 
     def _times(self, uid: str) -> PodTimes | None:
         entry = self._table.by_uid.get(uid)

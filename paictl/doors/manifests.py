@@ -1,4 +1,4 @@
-"""The objects that the extender or the placer runs as, from ``templates/hivedscheduler/``."""
+"""The Kubernetes objects of the extender or the placer, from ``templates/hivedscheduler/``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LABELS: Final = {"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/mana
 
 @frozen
 class Choices:
-    """What can be chosen about the objects."""
+    """The options for the objects."""
 
     door: str = "extender"
-    """``extender``: a kube-scheduler of its own asks us; ``gates``: the placer beside any kube-scheduler."""
+    """``extender``: a separate kube-scheduler asks us; ``gates``: the placer, beside any kube-scheduler."""
     gate_policy: bool = False
     """Whether a policy sets the gate on pods that ask for cells (Kubernetes 1.36 and newer)."""
     scheduler_name: str = "hivedscheduler"
@@ -53,7 +53,7 @@ class Choices:
 
 
 def objects(choices: Choices, version: str, certificates: CertificateSet | None = None) -> list[Json]:
-    """All objects, in an order in which they can be applied; without certificates placeholders stand for them.
+    """All objects, in an order in which they can be applied; missing certificates are replaced by placeholders.
 
     Raises `PaictlError` for an unknown door, an invalid name or way to get devices, and a gate policy without
     gates.
@@ -61,24 +61,24 @@ def objects(choices: Choices, version: str, certificates: CertificateSet | None 
     if choices.gate_policy and choices.door != "gates":
         raise PaictlError("--gate-policy sets the gate, which only the door gates reads", hint="add --door gates")
     own = server_of(choices.door)
-    for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
+    for kind, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
         if not _NAME.fullmatch(name):
-            raise PaictlError(f"{name!r} is not a valid {what}: lower-case letters, digits, - and . are allowed")
+            raise PaictlError(f"{name!r} is not a valid {kind}: lower-case letters, digits, - and . are allowed")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
-    found: list[Json] = [
+    bodies: list[Json] = [
         namespace,
         *(manifest.body for manifest in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
     ]
-    for one in found[1:]:  # the namespace is shared with other services, and `service start` labels it
-        about = one["metadata"]
-        name = own if about["name"].startswith(own) else "hivedscheduler"
+    for body in bodies[1:]:  # the namespace is shared with other services, and `service start` labels it
+        metadata = body["metadata"]
+        name = own if metadata["name"].startswith(own) else "hivedscheduler"
         labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": version, **_LABELS}
-        about["labels"] = labels | about.get("labels", {})
-    return found
+        metadata["labels"] = labels | metadata.get("labels", {})
+    return bodies
 
 
 def _inputs(choices: Choices, version: str, certificates: CertificateSet | None) -> RenderInputs:
-    """The choices as a configuration that says nothing else."""
+    """A configuration with only these choices."""
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
     section |= {"door": choices.door, "gate-policy": choices.gate_policy}
     section |= {"require-grants": choices.require_grants, "tls": choices.tls}
@@ -97,19 +97,19 @@ def _inputs(choices: Choices, version: str, certificates: CertificateSet | None)
 
 
 def scheduler_configuration(choices: Choices) -> Json:
-    """The `KubeSchedulerConfiguration` alone, for a kube-scheduler that runs elsewhere.
+    """Only the `KubeSchedulerConfiguration`, for a kube-scheduler that runs elsewhere.
 
     Raises `PaictlError` for a door that needs none.
     """
     if choices.door != "extender":
         raise PaictlError(f"with the door {choices.door} kube-scheduler needs no configuration")
-    for one in objects(choices, "0"):
-        if one["kind"] == "ConfigMap":
-            found: Json = yaml.safe_load(one["data"]["scheduler.yaml"])
-            return found
+    for body in objects(choices, "0"):
+        if body["kind"] == "ConfigMap":
+            configuration: Json = yaml.safe_load(body["data"]["scheduler.yaml"])
+            return configuration
     raise AssertionError("the template has a ConfigMap")
 
 
-def to_yaml(found: list[Json]) -> str:
+def to_yaml(documents: list[Json]) -> str:
     """Documents for ``kubectl apply -f -``."""
-    return writing.to_yaml(found)
+    return writing.to_yaml(documents)

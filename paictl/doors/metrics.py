@@ -1,4 +1,4 @@
-"""What Prometheus reads: decisions, seconds by verb, waiting pods by reason, cells by VC, level and state."""
+"""Metrics for Prometheus: decisions, seconds by verb, waiting pods by reason, cells by VC, level and state."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 FRESH: Final = 5.0
-"""Seconds for which cells once counted are good enough."""
+"""Seconds for which counts of cells are reused."""
 REASONS: Final = 20
-"""Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
+"""Reasons with a series of their own; the rest is ``other``, so that pods cannot make the metrics grow."""
 
 
 REPAIRED: Final = "Pods that took the place of a lost one, elsewhere, in a gang that runs."
@@ -54,7 +54,7 @@ FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class DoorMetrics:
-    """Counts of one process; what belongs to a core is read from it when asked."""
+    """The counters of one process; a core's own are read from it on each scrape."""
 
     def __init__(self, core: Callable[[], DoorCore | None], prefix: str = "paictl_extender") -> None:
         self.prefix = prefix
@@ -71,25 +71,25 @@ class DoorMetrics:
         """How often this process began to lead."""
         self.evicted: Callable[[], int] = lambda: 0
         self.events: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Events of pods that were dropped, and that are still to be told."""
+        """Events of pods that were dropped, and that are still to be sent."""
         self.device_time: Callable[[], Counter[tuple[str, str]]] = Counter
         """Device-milliseconds of this day by VC and kind, where accounts are kept."""
         self._decisions: Counter[str] = Counter()
         self._members: Counter[str] = Counter()
-        """Members of gangs that were lost, those that were repaired, and joint moves, of cores that are given up."""
+        """Lost and repaired members of gangs, and joint moves, of earlier cores."""
         self._starts: Counter[tuple[str, str]] = Counter()
-        """What became of promised starts, by virtual cluster and kind, of cores that are given up."""
+        """Outcomes of promised starts of earlier cores, by virtual cluster and kind."""
         self._cells: tuple[float, DoorCore | None, int, CellCounts] = 0.0, None, -1, CellCounts(Counter(), ())
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def keep(self, core: DoorCore) -> None:
-        """Add up what a core has decided that is given up: counters never go back."""
+        """Add the counts of a core that ends: counters must never decrease."""
         self._decisions.update(core.decisions)
         self._members.update(core.members)
         self._starts.update(core.starts.counted)
@@ -104,12 +104,12 @@ class DoorMetrics:
             decisions.add_metric([kind], number)
         yield decisions
         members = self._members + (core.members if core else Counter())
-        for kind, name, what in (
+        for kind, name, help_text in (
             ("lost", "members_lost", "Pods given up to be replaced while the rest of their gang keeps running."),
             ("repaired", "members_repaired", REPAIRED),
             ("joint", "joint_repairs", "Times that lost members of a gang were moved together."),
         ):
-            yield CounterMetricFamily(f"{self.prefix}_{name}", what, value=members[kind])
+            yield CounterMetricFamily(f"{self.prefix}_{name}", help_text, value=members[kind])
         errors = CounterMetricFamily(f"{self.prefix}_errors", "Requests answered with an error.", labels=["verb"])
         for verb, number in sorted(self.errors.items()):
             errors.add_metric([verb], number)
@@ -215,7 +215,7 @@ class FigureFamilies:
         return used
 
     def _of_lines(self, starts: Mapping[str, float], promised: Mapping[str, float]) -> Iterator[Metric]:
-        """Backfill: what gangs in line have been promised, by virtual cluster."""
+        """Backfill: the promises to gangs in line, by virtual cluster."""
         yield self._gauge(
             "promised_start_timestamp_seconds",
             "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
@@ -235,7 +235,7 @@ class FigureFamilies:
             ("defrag_moves_failed", "Gangs that were evicted to be moved and did not run again in time.",
              {vc: float(total.failed) for vc, total in moves.items()}),
         ):  # fmt: skip
-            family = CounterMetricFamily(f"{self.prefix}_{name}", what, labels=["vc"])
+            family = CounterMetricFamily(f"{self.prefix}_{name}", help_text, labels=["vc"])
             for vc, value in sorted(values.items()):
                 family.add_metric([vc], value)
             yield family
@@ -244,11 +244,11 @@ class FigureFamilies:
             "What the plan of moves that is carried out is expected to cost.", "vc", dict(sorted(planned.items())),
         )  # fmt: skip
 
-    def _gauge(self, name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    def _gauge(self, name: str, help_text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
         """A family with one label."""
-        family = GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=[label])
-        for of, value in values.items():
-            family.add_metric([of], value)
+        family = GaugeMetricFamily(f"{self.prefix}_{name}", help_text, labels=[label])
+        for label_value, value in values.items():
+            family.add_metric([label_value], value)
         return family
 
     def of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
@@ -258,19 +258,21 @@ class FigureFamilies:
             ("moved", "start_promises_moved", "Promised starts that were moved to a later instant."),
             ("late", "late_starts", "Gangs that started later than promised."),
         ):
-            family = CounterMetricFamily(f"{self.prefix}_{name}", what, labels=["vc"])
-            for vc, number in sorted((vc, number) for (vc, of), number in counted.items() if of == kind):
+            family = CounterMetricFamily(f"{self.prefix}_{name}", help_text, labels=["vc"])
+            for vc, number in sorted(
+                (vc, number) for (vc, counted_kind), number in counted.items() if counted_kind == kind
+            ):
                 family.add_metric([vc], number)
             yield family
 
     def _of_free(self, rows: tuple[FreeCells, ...]) -> Iterator[Metric]:
         """How scattered free devices are."""
-        for name, what in (
+        for name, help_text in (
             ("free_devices", "Free devices by the largest cell around them that is free as a whole."),
             ("free_cells", "Cells of the cluster that are free as a whole."),
             ("packed_cells", "Cells that the free devices of the chain would fill if they were not scattered."),
         ):
-            family = GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=["chain", "cell_type", "level"])
+            family = GaugeMetricFamily(f"{self.prefix}_{name}", help_text, labels=["chain", "cell_type", "level"])
             for row in rows:
                 value = {"free_devices": row.devices, "free_cells": row.cells, "packed_cells": row.packed}[name]
                 family.add_metric([row.chain, row.cell_type, str(row.level)], value)
@@ -291,8 +293,8 @@ class FigureFamilies:
     ) -> Iterator[Metric]:
         """Budgets and limits for users, where there are some."""
         families = {
-            name: GaugeMetricFamily(f"{self.prefix}_{name}", what, labels=["vc", "user"])
-            for name, what in (
+            name: GaugeMetricFamily(f"{self.prefix}_{name}", help_text, labels=["vc", "user"])
+            for name, help_text in (
                 ("budget_hours", "Device hours of a month that a budget allows."),
                 ("budget_used_hours", "Device hours of this month that count for a budget."),
                 ("user_devices", "Devices with a guarantee of a user who has a limit."),
@@ -310,8 +312,8 @@ class FigureFamilies:
     def _of_devices(self, rows: Sequence[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
         """Devices and limits of virtual clusters, where there are some."""
         if rows:
-            yield self._gauge(name, f"Devices {what}.", "vc", {vc: devices for vc, devices, _ in rows})
-            yield self._gauge(limit, f"The most devices {what}.", "vc", {vc: most for vc, _, most in rows})
+            yield self._gauge(name, f"Devices {help_text}.", "vc", {vc: devices for vc, devices, _ in rows})
+            yield self._gauge(limit, f"The most devices {help_text}.", "vc", {vc: most for vc, _, most in rows})
 
     def _of_departments(self, rows: Sequence[DepartmentUse]) -> Iterator[Metric]:
         """Devices and promises of departments, where there are some."""
@@ -375,12 +377,12 @@ def count(core: DoorCore) -> Counter[CellKey]:
 
 
 def count_free(core: DoorCore) -> tuple[FreeCells, ...]:
-    """Cells of the cluster that are free as a whole; like `count` it lets others have the lock in between."""
+    """Cells of the cluster that are free as a whole; like `count`, it gives up the lock in between."""
     with core.sharing() as give_way:
         return free_cells(core.book.engine.state, give_way)
 
 
 def _most_common(reasons: Counter[str]) -> dict[str, int]:
-    """Waiting pods by reason; always with ``other``, so that a sum is 0 while nobody waits, and not nothing."""
+    """Waiting pods by reason, always with ``other``: a sum is 0 rather than missing when no pod waits."""
     common = dict(sorted(reasons.most_common(REASONS)))
     return common | {"other": common.get("other", 0) + reasons.total() - sum(common.values())}

@@ -1,6 +1,7 @@
-"""How many pods a controller's object runs at the same time, and which labels say so: the gang that it stands for.
+"""How many pods a controller's object runs at the same time, and the label that declares this gang.
 
-The extender itself reads pods only, which do not know it: it may not read every kind of object that people install.
+The extender itself only reads pods, which do not say so: it cannot have rights for every kind of object that people
+install.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Json = Mapping[str, Any]
 Members = tuple[tuple[int, int], ...]
 
 _REPLICAS: Final = "ReplicaSpecs"
-"""What the fields of PyTorchJob, TFJob, MPIJob and their kin end with, which list pods by role."""
+"""The end of the fields of PyTorchJob, TFJob, MPIJob and so on that list pods by role."""
 _KINDS: Final = ("Job", "JobSet", "TrainJob", "StatefulSet", "ReplicaSet")
 
 
@@ -27,40 +28,42 @@ def stands_for_pods(thing: Json) -> bool:
 
 def owner_of(pod: Json, things: Iterable[Json]) -> Json | None:
     """The object among `things` that a pod's gang is named after, by the rules of ``docs/extender.md``."""
-    about = _mapping(pod.get("metadata"))
-    labels, space = _mapping(about.get("labels")), about.get("namespace") or "default"
-    near = {
-        (str(one.get("kind")), str(_mapping(one.get("metadata")).get("name"))): one
-        for one in things
-        if (_mapping(one.get("metadata")).get("namespace") or "default") == space
+    metadata = _mapping(pod.get("metadata"))
+    labels, namespace = _mapping(metadata.get("labels")), metadata.get("namespace") or "default"
+    by_name = {
+        (str(thing.get("kind")), str(_mapping(thing.get("metadata")).get("name"))): thing
+        for thing in things
+        if (_mapping(thing.get("metadata")).get("namespace") or "default") == namespace
     }
     if name := labels.get(JOBSET):  # a TrainJob's JobSet has its name, and the pods are the JobSet's
-        return near.get(("JobSet", name)) or near.get(("TrainJob", name))
+        return by_name.get(("JobSet", name)) or by_name.get(("TrainJob", name))
     if name := labels.get(KUBEFLOW):
-        return next((one for (kind, own), one in near.items() if own == name and kind not in _KINDS), None)
-    for owner in about.get("ownerReferences") or ():
+        return next(
+            (thing for (kind, thing_name), thing in by_name.items() if thing_name == name and kind not in _KINDS), None
+        )
+    for owner in metadata.get("ownerReferences") or ():
         if isinstance(owner, dict) and owner.get("controller"):
-            return near.get((str(owner.get("kind")), str(owner.get("name"))))
+            return by_name.get((str(owner.get("kind")), str(owner.get("name"))))
     return None
 
 
 def gang_of(owner: Json, rules: Rules) -> Members:
     """(pods, leaf cells of each) that an object runs at the same time; pods without devices belong to no gang.
 
-    Raises `RequestError` if a number in it is none.
+    Raises `RequestError` if one of its numbers is invalid.
     """
     counted: dict[int, int] = {}
     spec, name = _mapping(owner.get("spec")), f"{owner.get('kind')} {_mapping(owner.get('metadata')).get('name')}"
     for pods, template in _parts(str(owner.get("kind")), spec, name):
-        made = {"metadata": _mapping(template.get("metadata")), "spec": _mapping(template.get("spec"))}
-        cells = leaf_cells(made, rules, name)
+        pod = {"metadata": _mapping(template.get("metadata")), "spec": _mapping(template.get("spec"))}
+        cells = leaf_cells(pod, rules, name)
         if pods and cells:
             counted[cells] = counted.get(cells, 0) + pods
     return tuple((pods, cells) for cells, pods in sorted(counted.items()))
 
 
 def label_for(members: Members) -> str:
-    """The label that says so."""
+    """The label that declares a gang of these members."""
     if len(members) == 1:
         return f'{GROUP_SIZE}: "{members[0][0]}"'
     return f"{MEMBERS}: {'.'.join(f'{pods}x{cells}' for pods, cells in members)}"
@@ -71,9 +74,9 @@ def _parts(kind: str, spec: Json, name: str) -> Iterator[tuple[int, Json]]:
     if kind == "Job":
         yield _job(spec, name)
     elif kind == "JobSet":
-        for one in spec.get("replicatedJobs") or ():
-            pods, template = _job(_mapping(_mapping(_mapping(one).get("template")).get("spec")), name)
-            yield pods * _number(_mapping(one), "replicas", 1, name), template
+        for replicated in spec.get("replicatedJobs") or ():
+            pods, template = _job(_mapping(_mapping(_mapping(replicated).get("template")).get("spec")), name)
+            yield pods * _number(_mapping(replicated), "replicas", 1, name), template
     elif kind == "TrainJob":
         trainer = _mapping(spec.get("trainer"))
         container = {"resources": _mapping(trainer.get("resourcesPerNode"))}
@@ -93,13 +96,13 @@ def _job(spec: Json, name: str) -> tuple[int, Json]:
 
 
 def _number(spec: Json, key: str, default: int, name: str) -> int:
-    found = spec.get(key)
-    if found is None:
+    value = spec.get(key)
+    if value is None:
         return default
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise RequestError(name, key, f"expected a whole number, found {str(found)[:40]!r}")
-    return found
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RequestError(name, key, f"expected a whole number, found {str(value)[:40]!r}")
+    return value
 
 
-def _mapping(found: object) -> Json:
-    return found if isinstance(found, dict) else {}
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, dict) else {}

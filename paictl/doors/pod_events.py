@@ -1,4 +1,4 @@
-"""The wording of pods' events: who, why and for whom."""
+"""The wording of pods' events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VITAL: Final = frozenset({
     "Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted", "MaintenanceEvicted",
     "MemberLost",
 })  # fmt: skip
-"""Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
+"""Reasons of events that are sent until the API server accepts them: evictions, and promises that are not kept."""
 
 
 @frozen
@@ -37,11 +37,11 @@ class PodEvent:
     message: str
     warning: bool = False
     once: bool = False
-    """Whether it need not be said where an event of this pod and reason is there already."""
+    """Whether it is skipped if the pod already has an event with this reason."""
 
 
 def unreadable(pod: PodRef, error: RequestError) -> PodEvent:
-    """It cannot be read what a pod asks for."""
+    """The request of a pod cannot be read."""
     return PodEvent(pod, "Unreadable", f"it cannot be scheduled as it is: {error.message}", warning=True)
 
 
@@ -51,7 +51,7 @@ def refused(pod: PodRef, error: RequestError) -> PodEvent:
 
 
 def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
-    """A pod runs, and nobody can say on which devices."""
+    """A pod runs, but on which devices is unknown."""
     return PodEvent(
         pod, "DevicesUnknown", f"the scheduler does not know its devices and may give them away: {error.message}",
         warning=True,
@@ -64,7 +64,7 @@ def disagreeing(pod: PodRef, why: str) -> PodEvent:
 
 
 def on_bad_device(book: Book, table: PodTable, node: str, index: int, why: str) -> Iterator[PodEvent]:
-    """To the pods that have a device which turns bad: they keep it, and nobody gets it after them."""
+    """For the pods that have a device that turns bad: they keep it, but no other pod gets it."""
     for uid, pod in book.pods.items():
         entry = table.by_uid.get(uid)
         if entry is not None and pod.info is not None and pod.info.node == node and index in pod.info.devices:
@@ -106,12 +106,14 @@ def member_lost(pod: PodRef, why: str) -> PodEvent:
 
 def repaired(pod: PodRef, node: str, others: int) -> PodEvent:
     """A pod has the place of a lost member of its gang."""
-    kept = f"{others} other pod{'' if others == 1 else 's'} of its gang kept running" if others else "it is alone"
-    return PodEvent(pod, "Repaired", f"takes the place of a lost pod, on node {node}; {kept}")
+    consequence = (
+        f"{others} other pod{'' if others == 1 else 's'} of its gang kept running" if others else "it is alone"
+    )
+    return PodEvent(pod, "Repaired", f"takes the place of a lost pod, on node {node}; {consequence}")
 
 
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
-    """Devices were taken for a pod in vain."""
+    """Devices were reserved for a pod, but not used."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
     return PodEvent(pod, "ReservationReleased", message, warning=True)
 
@@ -137,21 +139,23 @@ def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[st
 
 def preempted(pod: PodRef, group: Group, node: str) -> PodEvent:
     """A pod is evicted for a group."""
-    who = f"group {group.name} of VC {group.vc} (priority {group.priority})"
-    return PodEvent(pod, "Preempted", f"evicted from node {node}: {who} needs the devices of its group", warning=True)
+    preemptor = f"group {group.name} of VC {group.vc} (priority {group.priority})"
+    return PodEvent(
+        pod, "Preempted", f"evicted from node {node}: {preemptor} needs the devices of its group", warning=True
+    )
 
 
-def evicted_before(pod: PodRef, seen: Mapping[str, Any]) -> PodEvent | None:
-    """What a process that is no more may have left untold: `seen`, a pod that is ending, was evicted for a group."""
-    group = (seen["metadata"].get("annotations") or {}).get(PREEMPTED_FOR)
-    conditions = (seen.get("status") or {}).get("conditions") or ()
+def evicted_before(pod: PodRef, body: Mapping[str, Any]) -> PodEvent | None:
+    """The event that an earlier process may not have sent: `body`, a terminating pod, was evicted for a group."""
+    group = (body["metadata"].get("annotations") or {}).get(PREEMPTED_FOR)
+    conditions = (body.get("status") or {}).get("conditions") or ()
     if not group or not any(condition.get("reason") == "EvictionByEvictionAPI" for condition in conditions):
         return None
     return PodEvent(pod, "Preempted", f"evicted: group {group} needs the devices of its group", warning=True, once=True)
 
 
 def place_rewritten(pod: PodRef) -> PodEvent:
-    """Somebody has changed the annotation by which a pod holds its devices."""
+    """The annotation by which a pod holds its devices was changed."""
     message = f"the annotation {BIND_INFO} was changed after the pod was bound: it keeps the devices that it was given"
     return PodEvent(pod, "PlacementRewritten", message, warning=True)
 
@@ -174,7 +178,7 @@ def overruled(pod: PodRef, group: str, why: str) -> PodEvent:
 
 
 def of_outcomes(outcomes: Iterable[object], table: PodTable, book: Book, *, recovered: bool) -> Iterator[PodEvent]:
-    """What the engine's changes mean for pods: a guarantee lost or regained, a place that contradicts the rest."""
+    """Events about the engine's changes: a guarantee lost or regained, a place that contradicts the rest."""
     for outcome in outcomes:
         if isinstance(outcome, Ignored) and isinstance(outcome.event, PodRecovered):
             entry = table.by_uid.get(outcome.event.request.uid)
@@ -186,7 +190,7 @@ def of_outcomes(outcomes: Iterable[object], table: PodTable, book: Book, *, reco
 
 
 def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iterator[PodEvent]:
-    """What a restart means for pods: said once all of a group are known, not pod by pod."""
+    """Events after a restart, made once all pods of a group are known."""
     yield from of_outcomes(
         (outcome for outcome in outcomes if isinstance(outcome, Ignored)), table, book, recovered=True
     )
@@ -197,8 +201,8 @@ def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iter
 def _of_group(
     before: Group | None, after: Group, table: PodTable, book: Book, *, recovered: bool
 ) -> Iterator[PodEvent]:
-    had = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
-    if had and not _guaranteed(after) and after.priority >= 0:
+    had_guarantee = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
+    if had_guarantee and not _guaranteed(after) and after.priority >= 0:
         yield from (PodEvent(ref, "GuaranteeLost", _lost(after, book), warning=True) for ref in _pods(after, table))
     elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
         message = f"group {after.name} has its guarantee of VC {after.vc} again"
@@ -206,7 +210,7 @@ def _of_group(
 
 
 def _guaranteed(group: Group) -> bool:
-    """Whether virtual cells of its VC stand behind all of a group; `info` says that the configuration lacks some."""
+    """Whether all of a group is on virtual cells of its VC; with `info`, the configuration lacks some of its leaves."""
     return group.virtual is not None and group.info is None
 
 
@@ -225,15 +229,15 @@ def _lost(group: Group, book: Book) -> str:
 def _was_promised(group: Group, book: Book) -> bool:
     """Whether a recovered group was bound with a guarantee, by its pods' annotations."""
     for uid in (uid for row in group.pods for uid in row if uid):
-        known = book.pods.get(uid)
-        if known is not None and known.info is not None:
-            return any(any(place.preassigned or ()) for row in known.info.members for place in row)
+        booked = book.pods.get(uid)
+        if booked is not None and booked.info is not None:
+            return any(any(place.preassigned or ()) for row in booked.info.members for place in row)
     return False
 
 
 def _pods(group: Group, table: PodTable) -> list[PodRef]:
-    found = (table.by_uid.get(uid) for row in group.pods for uid in row if uid)
-    return [entry.ref for entry in found if entry is not None]
+    entries = (table.by_uid.get(uid) for row in group.pods for uid in row if uid)
+    return [entry.ref for entry in entries if entry is not None]
 
 
 def listed(names: Sequence[str]) -> str:

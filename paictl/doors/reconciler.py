@@ -1,4 +1,4 @@
-"""The reconcile loop: evictions, overdue bindings, pods to be queued again. All of it may wait for the network."""
+"""The reconcile loop: evictions, overdue bindings, pods to requeue. All of it may block on the network."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from paictl.units import Millis
 PERIOD: Final = 0.5
 """Seconds between rounds when nothing wakes the loop."""
 BETWEEN_EVICTIONS: Final = (1.0, 30.0)
-"""First and longest pause before a victim is tried again that a budget protects or that did not go."""
+"""First and longest pause before another attempt at a victim that a budget protects or that did not go."""
 NOTED_AGAIN: Final = 10.0
-"""Seconds after which a promised start is written into a pod again that does not say it yet."""
+"""Seconds after which a promised start is written again into a pod that does not have it yet."""
 REQUEUE: Final = "paictl.io/asked-again"
 """Annotation whose change makes kube-scheduler ask about a pod again."""
 
@@ -45,7 +45,7 @@ class _Attempt:
 
 
 class Reconciler:
-    """One thread that brings the cluster to where the core wants it."""
+    """One thread that brings the cluster to the state that the core wants."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Reconciler:
         self.client = client
         self.core = core
         self.remaining = remaining
-        """Seconds for which this process leads for sure."""
+        """Seconds for which this process is sure to lead."""
         self.delete_after = delete_after
-        """Seconds after which a victim is deleted that a budget protects; None: never."""
+        """Seconds after which a victim is deleted although a budget protects it; None: never."""
         self.clock = clock
         self.evicted = 0
         self._attempts: dict[str, _Attempt] = {}
@@ -71,7 +71,7 @@ class Reconciler:
         """Gangs that are to leave a bad device or a node in maintenance."""
         self._nominated: set[str] = set()
         self._noted: dict[tuple[PodRef, Millis | None], float] = {}
-        """When a promised start was written into a pod of which it is not known to say that."""
+        """When promised starts were written into pods that are not known to have them yet."""
         self._swept = 0.0
         self._counted = 0.0
         self._vacant: dict[str, float] = {}
@@ -80,11 +80,11 @@ class Reconciler:
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Start nothing new."""
         self._stop.set()
         self.core.work.set()
 
@@ -96,7 +96,7 @@ class Reconciler:
                 continue
             try:
                 self._preempt()
-                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: not for each that comes or goes
+                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: too costly for each change
                     self._sweep()
             except NotServingError:
                 continue
@@ -104,17 +104,17 @@ class Reconciler:
                 self._stop.wait(PERIOD)
 
     def reconcile(self) -> None:
-        """Whatever is due."""
+        """Do everything that is due."""
         self._preempt()
         self._sweep()
 
     def _sweep(self) -> None:
-        """Bindings that never came, and pods that would fit now."""
+        """Everything but preemptions: overdue bindings, pods that would fit now, and so on."""
         self._swept = self.clock()
-        for ref in (*housekeeping.overdue(self.core), *housekeeping.strangers(self.core)):
+        for ref in (*housekeeping.overdue(self.core), *housekeeping.unlisted(self.core)):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):
-            if not self._may_act():  # another replica may lead by now, and ask about it for itself
+            if not self._may_act():  # another replica may lead by now and do this itself
                 break
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
@@ -131,21 +131,21 @@ class Reconciler:
             gangs.tell_missing(self.core)
             for ref, why in gangs.late(self.core):
                 self._end_late(ref, why)
-        for ref in housekeeping.unheard(self.core):
+        for ref in housekeeping.unasked(self.core):
             began = time.perf_counter()
             deciding.preempt_unasked(self.core, ref)
-            self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
+            self._stop.wait(time.perf_counter() - began)  # leaves at least half of the time to questions
         # Last, because nothing waits for them: if the API server does not answer the first request, the round ends.
-        for status in conditions.untold(self.core) if self._may_act() else ():
-            conditions.tell(self.client, self.core.options.pod_groups, status)
+        for status in conditions.outdated(self.core) if self._may_act() else ():
+            conditions.write_condition(self.client, self.core.options.pod_groups, status)
 
     def _note_starts(self) -> None:
-        """Write promised starts into pods, for no longer than a round lasts: victims must not wait for hundreds."""
-        began, found = self.clock(), housekeeping.unnoted_starts(self.core)
-        self._noted = {row: self._noted[row] for row in found if row in self._noted}
-        for row in sorted(found, key=lambda one: self._noted.get(one, -math.inf)):
+        """Write promised starts into pods, at most for the time of one round: evictions must not wait for hundreds."""
+        began, unnoted = self.clock(), housekeeping.unnoted_starts(self.core)
+        self._noted = {row: self._noted[row] for row in unnoted if row in self._noted}
+        for row in sorted(unnoted, key=lambda start: self._noted.get(start, -math.inf)):
             now = self.clock()
-            if now - self._noted.get(row, -math.inf) < NOTED_AGAIN:  # refused, or the news of it has not come yet
+            if now - self._noted.get(row, -math.inf) < NOTED_AGAIN:  # refused, or the change is not back yet
                 break
             if now - began >= PERIOD or not self._may_act():
                 break
@@ -153,7 +153,7 @@ class Reconciler:
             conditions.note_start(self.client, *row)
 
     def _end_late(self, ref: PodRef, why: str) -> None:
-        """Evict a pod of a gang that will not be whole."""
+        """Evict a pod of a gang that will not be complete."""
         if not self._may_act():
             return
         answer, refusal = self._evict_kindly(ref)
@@ -182,7 +182,7 @@ class Reconciler:
             for ref, why in hindered.items():
                 self.core.record(pod_events.hindered(ref, ref.key, why))
             for ref in () if hindered else gang.pods:
-                if not self._may_act():  # whoever leads next finds the rest of the gang due
+                if not self._may_act():  # the next leader finds the rest of the gang due
                     return
                 if isinstance(gang, FailingGang) and gang.members:
                     self._lose(LostMember(ref, gang.why, dead=False))
@@ -216,66 +216,66 @@ class Reconciler:
             self._check(ref)
 
     def _give_back(self) -> None:
-        """Places that a preemption has freed and that nobody has come for."""
-        now, found = self.clock(), gangs.vacant(self.core)
-        self._vacant = {name: self._vacant.get(name, now) for name in found}
+        """Give back places that a preemption has freed and that were not taken."""
+        now, names = self.clock(), gangs.vacant(self.core)
+        self._vacant = {name: self._vacant.get(name, now) for name in names}
         for name, since in self._vacant.items():
             if now - since > self.core.options.deadline:
                 gangs.give_back(self.core, name)
 
     def _take_back_claims(self) -> None:
-        """Devices that were allocated for a place which was given up."""
+        """Take back devices that were allocated for a place that was given up."""
         if self.core.claims is None:
             return
-        found = claims.given_up(self.core)
+        given_up = claims.given_up(self.core)
         try:
-            for claim in found:
+            for claim in given_up:
                 if self._may_act():
                     self.core.claims.writer.take_back(claim, pods.BIND)
         finally:
-            claims.settled(self.core, found)
+            claims.settled(self.core, given_up)
 
     def _check(self, ref: PodRef) -> None:
-        """A pod whose binding is overdue, or that may be gone: only the API server knows."""
-        now = pods.get(self.client, ref.namespace, ref.name)
-        if now is None or now["metadata"].get("uid") != ref.uid:
+        """Ask the API server about a pod whose binding is overdue, or that may be gone."""
+        pod = pods.get(self.client, ref.namespace, ref.name)
+        if pod is None or pod["metadata"].get("uid") != ref.uid:
             self.core.pod_gone(ref.uid)
-        elif now["spec"].get("nodeName"):
-            self.core.pod_changed(now)
+        elif pod["spec"].get("nodeName"):
+            self.core.pod_changed(pod)
         else:
-            self.core.pod_changed(now)
+            self.core.pod_changed(pod)
             housekeeping.release(self.core, ref)
 
     def _preempt(self) -> None:
         """Evict victims gang by gang."""
         preemptions = housekeeping.preemptions(self.core)
         for preemption in preemptions:
-            self._nominate(preemption)  # first: it finds out whether those who wait are still there
+            self._nominate(preemption)  # first, because it finds out whether the waiting pods still exist
             for uids in housekeeping.gangs(self.core, preemption):
                 self._evict_gang(preemption, uids)
-        wanted = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
-        self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in wanted}
-        self._torn &= wanted
+        victim_uids = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
+        self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in victim_uids}
+        self._torn &= victim_uids
         self._nominated &= {uid for preemption in preemptions for uid in preemption.waiting}
 
     def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
         """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
 
-        A budget that its owner makes in between does not keep the rest, where budgets may be overruled.
+        If budgets may be overruled, a budget that the owner creates in between does not keep the rest.
         """
         now = self.clock()
         due = (uid for uid in uids if uid not in self._attempts or now >= self._attempts[uid].due)
-        found = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
-        victims = [victim for victim in found if victim is not None]
+        candidates = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
+        victims = [victim for victim in candidates if victim is not None]
         if not victims or not self._may_act():
             return
-        tried = [self._attempts.setdefault(victim.pod.uid, _Attempt(now, now)) for victim in victims]
-        waited, torn = now - min(attempt.first for attempt in tried), not self._torn.isdisjoint(uids)
+        attempts = [self._attempts.setdefault(victim.pod.uid, _Attempt(now, now)) for victim in victims]
+        waited, torn = now - min(attempt.first for attempt in attempts), not self._torn.isdisjoint(uids)
         overrule = self.delete_after is not None and (torn or waited >= self.delete_after)
         hindered = {} if overrule else self._protected([victim.pod for victim in victims])
         for ref, why in hindered.items():
             self._tell_hindered(preemption, ref, why)
-        for attempt, victim in zip(tried, victims, strict=True):
+        for attempt, victim in zip(attempts, victims, strict=True):
             if not hindered and self._may_act() and self._evict(preemption, victim, overrule=overrule):
                 self._torn.update(uids)
             attempt.due = self.clock() + attempt.pause
@@ -285,17 +285,17 @@ class Reconciler:
         return not self._stop.is_set() and self.remaining() > MARGIN
 
     def _protected(self, refs: Sequence[PodRef]) -> dict[PodRef, str]:
-        """Which of them budgets protect now: each alone, in the API server's words, or all of them together."""
-        asked = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
-        alone = {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
-        if alone or len(refs) == 1:
-            return alone
+        """Those that budgets protect now, individually (with the API server's message) or all together."""
+        answers = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
+        refused = {ref: why for ref, (answer, why) in answers if answer is Eviction.REFUSED}
+        if refused or len(refs) == 1:
+            return refused
         together = budgets.overdrawn(self.client, [(ref.namespace, ref.name, ref.uid) for ref in refs])
         return {PodRef(*pod): why for pod, why in together.items()}
 
     def _tell_hindered(self, preemption: Preemption, victim: PodRef, why: str) -> None:
-        for waiting in preemption.waiting:
-            entry = self.core.table.by_uid.get(waiting)
+        for waiting_uid in preemption.waiting:
+            entry = self.core.table.by_uid.get(waiting_uid)
             if entry is not None:
                 own = self.core.table.same_user(waiting, victim.uid)
                 told = (
@@ -323,7 +323,7 @@ class Reconciler:
         return answer is Eviction.TAKEN
 
     def _nominate(self, preemption: Preemption) -> None:
-        """Have kube-scheduler keep room for pods whose victims are on their way out."""
+        """Nominate nodes, so that kube-scheduler keeps room for pods whose victims are terminating."""
         for ref, node in housekeeping.places(self.core, preemption):
             if ref.uid not in self._nominated and self._may_act():
                 self._nominated.add(ref.uid)

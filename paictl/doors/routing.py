@@ -1,7 +1,7 @@
-"""Which replica the Service leads to: the leader's pod carries a label that the Service selects.
+"""Routes the Service to the leader: the leader's pod carries a label that the Service selects.
 
-Standbys are Ready too, or else a disruption budget would count the leader as the only healthy pod and forbid for ever
-to drain its node. Whoever begins to lead takes the label from all others: one that froze cannot do so itself.
+Standbys are Ready too; otherwise a disruption budget would count the leader as the only healthy pod, and its node could
+never be drained. A new leader removes the label from all other pods: a frozen one cannot do so itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from paictl.remote.kube.client import KubeClient
 
 APP: Final = "app.kubernetes.io/name"
 PERIOD: Final = 0.25
-"""Seconds between looks at who leads."""
+"""Seconds between checks for a change of leader."""
 AGAIN: Final = 2.0
-"""Seconds after an attempt that failed."""
+"""Seconds after a failed attempt."""
 
 
 class Routing:
@@ -37,7 +37,7 @@ class Routing:
         self._thread = threading.Thread(target=self._run, name="routing", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -54,20 +54,24 @@ class Routing:
                 self.problem, pause = str(error), AGAIN
 
     def step(self) -> None:
-        """Set or take the label if who leads has changed. Raises `PaictlError` if that cannot be done now."""
+        """Set or remove the label if the leader has changed. Raises `PaictlError` if that is not possible now."""
         term = self.term()
         if term is self._labelled:
             return
-        own = pods.get(self.client, self.namespace, self.name)
-        if own is None:
+        pod = pods.get(self.client, self.namespace, self.name)
+        if pod is None:
             return
-        about = own["metadata"]
+        metadata = pod["metadata"]
         if term is not None:
-            selector = f"{APP}={(about.get('labels') or {}).get(APP, '')},{LEADER}=true"
+            selector = f"{APP}={(metadata.get('labels') or {}).get(APP, '')},{LEADER}=true"
             for _, page in self.client.list(f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": selector}):
-                for one in page:
-                    other = one["metadata"]
-                    if other["uid"] != about["uid"]:
-                        pods.label(self.client, (self.namespace, other["name"], other["uid"]), {LEADER: None})
-        pods.label(self.client, (self.namespace, self.name, about["uid"]), {LEADER: "true" if term else None})
+                for holder in page:
+                    holder_metadata = holder["metadata"]
+                    if holder_metadata["uid"] != metadata["uid"]:
+                        pods.label(
+                            self.client,
+                            (self.namespace, holder_metadata["name"], holder_metadata["uid"]),
+                            {LEADER: None},
+                        )
+        pods.label(self.client, (self.namespace, self.name, metadata["uid"]), {LEADER: "true" if term else None})
         self._labelled = term

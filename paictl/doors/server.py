@@ -1,6 +1,6 @@
 """What every door answers over HTTP: HiveD's inspect API, health, metrics, explanations and the page.
 
-What walks the whole cluster runs in threads. Nobody's mistake gives more than an answer that says what is wrong.
+Answers that walk the whole cluster are made in threads. A caller's mistake only leads to an error response.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from paictl.serving.bodies import HttpError
 from paictl.serving.throttle import BusyError, Throttle
 
 RELOAD: Final = 5
-"""Seconds after which a browser loads the page anew."""
+"""Seconds after which a browser reloads the page."""
 _PREFIX: Final = "hivedscheduler: User Error: "
 """HiveD's, so that its users' scripts recognise it."""
 
 
 @dataclass(slots=True)
 class Api:
-    """Everything that can be looked at over HTTP. `term` gives the term that answers now, or says why there is none."""
+    """Everything that can be read over HTTP. `term` returns the term that answers now, or why there is none."""
 
     term: Callable[[], LeaderTerm | str]
     metrics: DoorMetrics
@@ -49,11 +49,11 @@ class Api:
     guard: Guard | None = None
     """Who may ask what; None: anyone anything, as with HiveD."""
     warnings: Callable[[], Sequence[str]] = tuple
-    """What is wrong although it answers."""
+    """Problems that do not keep it from answering."""
     verbs: Mapping[str, str] = field(default_factory=dict)
     """Paths that are POSTed to, and what they do."""
     door: str = ""
-    """Who decides, as the pods' events call it."""
+    """The component name that pods' events have."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
 
@@ -62,10 +62,10 @@ class Api:
         return Starlette(routes=[Route("/{path:path}", self._any, methods=["GET", "HEAD"])])
 
     async def _any(self, request: Request) -> Response:
-        return await self.asked(lambda: self._routed(request), _language(request))
+        return await self.respond(lambda: self._routed(request), _language(request))
 
-    async def asked(self, answer: Callable[[], Awaitable[Response]], language: str = "en") -> Response:
-        """An answer, or what is wrong with the question; scripts know HiveD's own words, which are always English."""
+    async def respond(self, answer: Callable[[], Awaitable[Response]], language: str = "en") -> Response:
+        """A response, or the error as a response; HiveD's own messages stay English, since scripts match them."""
         try:
             return await answer()
         except HttpError as error:
@@ -83,14 +83,14 @@ class Api:
 
     async def _routed(self, request: Request) -> Response:
         path, method = request.url.path, "GET" if request.method == "HEAD" else request.method
-        look = _VIEWS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
-        if look is None and path not in self.verbs:
+        view = _VIEWS.get(path) or next((below for start, below in _BELOW if path.startswith(start)), None)
+        if view is None and path not in self.verbs:
             raise HttpError(404, f"Path not found: {path}")
-        if look is None or method != "GET":
+        if view is None or method != "GET":
             raise HttpError(400, f"NotImplemented: {method}: {path}")
         if self.guard is not None and path not in _OPEN:
             await self.guard.check_look(request.scope)
-        return await look(self, request)
+        return await view(self, request)
 
     def serving(self) -> LeaderTerm:
         """The term that answers. Raises `NotServingError`."""
@@ -101,17 +101,17 @@ class Api:
             raise NotServingError(problem)
         return term
 
-    # --- looking
+    # --- views
 
     def core(self) -> DoorCore:
-        """The core of whoever leads. Raises `NotServingError`."""
+        """The core of the current term. Raises `NotServingError`."""
         return self.serving().core
 
     async def _root(self, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return _json({"paths": views.PATHS})
         core = self.core()
-        text = await self._looked("/", core, lambda: page(views.picture(core, self.cluster)).encode())
+        text = await self._viewed("/", core, lambda: page(views.picture(core, self.cluster)).encode())
         return HTMLResponse(text, headers={"Refresh": str(RELOAD), "Cache-Control": "no-store"})
 
     async def _healthz(self, _request: Request) -> Response:
@@ -153,9 +153,9 @@ class Api:
         return await self._cached(request, lambda: picture_data(views.picture(self.core(), self.cluster)))
 
     async def _decisions(self, _request: Request) -> Response:
-        """The record of decisions, also of a core that has stopped: that is when it is needed most.
+        """The record of decisions, also of a stopped core: that is when it is needed most.
 
-        By json: what sisters lose is more than the 64 bits that orjson writes.
+        Written by `json`: losses may exceed the 64 bits that orjson can write.
         """
         term = self.term()
         if isinstance(term, str):
@@ -164,29 +164,29 @@ class Api:
         return Response(data, media_type="application/json")
 
     async def _explain(self, request: Request) -> Response:
-        namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
-        if not found or not name:
+        namespace, slash, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
+        if not slash or not name:
             raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
         core, pod, language = self.core(), name.rstrip("/"), _language(request)
 
         def make() -> bytes:
             return orjson.dumps(views.explain_pod(core, namespace, pod, language))
 
-        data = await self._looked(f"{_EXPLAIN}{namespace}/{pod} {language}", core, make, rare=True)
+        data = await self._viewed(f"{_EXPLAIN}{namespace}/{pod} {language}", core, make, rare=True)
         headers = {"Content-Language": language, "Vary": "Accept-Language"}
         return Response(data, media_type="application/json", headers=headers)
 
     async def _cached(self, request: Request, make: Callable[[], object]) -> Response:
-        """What walks the cluster, as JSON."""
-        data = await self._looked(request.url.path, self.core(), lambda: orjson.dumps(make()))
+        """A view that walks the cluster, as JSON."""
+        data = await self._viewed(request.url.path, self.core(), lambda: orjson.dumps(make()))
         return Response(data, media_type="application/json")
 
-    async def _looked(self, key: str, core: DoorCore, make: Callable[[], bytes], *, rare: bool = False) -> bytes:
-        """What is good enough from memory, else made when it is its turn; `rare`: that keeps the lock."""
-        known = self._views.peek(key, core)
-        if known is None:
-            known = await self._throttle.run(lambda: self._views.get(key, core, make), rare=rare)
-        return known
+    async def _viewed(self, key: str, core: DoorCore, make: Callable[[], bytes], *, rare: bool = False) -> bytes:
+        """The bytes of a view, cached or made when its turn comes; `rare`: making it holds the lock throughout."""
+        data = self._views.peek(key, core)
+        if data is None:
+            data = await self._throttle.run(lambda: self._views.get(key, core, make), rare=rare)
+        return data
 
 
 _GROUPS: Final = "/v1/inspect/affinitygroups"
@@ -217,7 +217,7 @@ _BELOW: Final[tuple[tuple[str, _View], ...]] = (
 
 
 def _language(request: Request) -> str:
-    """The language in which the caller reads, by its header; English for one that there are no texts in."""
+    """The caller's language, from its header; English if there is no translation into it."""
     return i18n.known(request.headers.get("accept-language")) or "en"
 
 

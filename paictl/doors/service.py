@@ -1,4 +1,4 @@
-"""The process: election or none, the configuration watched, HTTP served, a clean end."""
+"""The process: optional leader election, watching the configuration, serving HTTP, a clean shutdown."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ from paictl.serving.connections import serving
 from paictl.serving.ending import refuse_unserved, serve
 
 POLL: Final = 1.0
-"""Seconds between looks at the configuration file and at the engine's health."""
+"""Seconds between checks of the configuration file and of the engine's health."""
 COLLECT: Final = (10_000, 50, 1000)
-"""Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
-walking them all again and again took more than half of a restart."""
+"""Thresholds of the garbage collector: there are hardly any reference cycles, and while thousands of pods are read,
+walking them all again and again took more than half of the time of a restart."""
 
 
 @frozen
 class DoorSettings:
-    """What the command line says."""
+    """The settings from the command line."""
 
     config: Path
     sharing: Path | None = None
-    """A file with the section `sharing`; None: that of the configuration counts, if it has one."""
+    """A file with the section `sharing`; None: the section of the configuration file, if it has one."""
     host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler runs beside it, Prometheus elsewhere
     port: int = 30096
     certificate: Path | None = None
     key: Path | None = None
     client_authority: Path | None = None
-    """Whose client certificates kube-scheduler shows; None: anyone may ask anything."""
+    """The authority of kube-scheduler's client certificates; None: anyone may ask anything."""
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
     pod: tuple[str, str] | None = None
-    """Namespace and name of the pod that this is; it carries the leader's label while it leads."""
+    """Namespace and name of this pod, which carries the leader's label while it leads."""
     own_preemption: bool = True
     delete_after: float | None = None
     longest_grace: float = 300.0
@@ -73,11 +73,11 @@ class DoorSettings:
     require_grants: bool = False
     device_mode: DeviceMode = DeviceMode.ENVIRONMENT
     claims: ClaimOptions = field(default_factory=lambda: ClaimOptions(support.CLASSES, DRIVERS))
-    """Which claims are on cells, unless the mode is `ENVIRONMENT`."""
+    """Which claims are for cells, unless the mode is `ENVIRONMENT`."""
     accounts: str = ""
-    """Namespace in which accounts of device time are kept; empty: none are."""
+    """Namespace in which accounts of device time are kept; empty: no accounts."""
     maintenance: str = ""
-    """Namespace of the maintenance windows that are heeded; empty: none are."""
+    """Namespace of the maintenance windows; empty: no windows."""
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
@@ -86,18 +86,18 @@ class DoorSettings:
     def with_devices(
         self, mode: str, classes: Sequence[str] | None = None, drivers: Sequence[str] | None = None
     ) -> DoorSettings:
-        """These settings, with another way for pods to get their devices. Raises `PaictlError` for an invalid one."""
+        """These settings with another way for pods to get their devices. Raises `PaictlError` if it is invalid."""
         chosen, claims = support.read_options(mode, classes, drivers)
         return replace(self, device_mode=chosen, claims=claims)
 
 
 class DoorService:
-    """From `start` to `stop`; `run` does both around the HTTP server. A door says by which parts."""
+    """The process from `start` to `stop`; `run` does both around the HTTP server. Doors override its parts' types."""
 
     component: str
-    """Who says the pods' events."""
+    """The source component of pods' events."""
     prefix: str
-    """Of the metrics."""
+    """The prefix of the metrics."""
     term_type: type[LeaderTerm] = LeaderTerm
     api_type: type[Api] = Api
 
@@ -106,14 +106,14 @@ class DoorService:
         self.settings = settings
         self.log = log
         self.read = self._configuration()
-        self.claims, why = support.chosen(client, settings.device_mode, settings.claims)
-        log(why)
+        self.claims, reason = support.chosen(client, settings.device_mode, settings.claims)
+        log(reason)
         self._pod_groups: str | None = None
-        """Where PodGroups are listed, empty if nowhere; None while the API server has not said so."""
+        """The path where PodGroups are listed, empty if there is none; None until the API server has answered."""
         self._no_pod_groups = ""
-        """What is missing where there are some."""
-        wanted = settings.device_mode is not DeviceMode.ENVIRONMENT
-        self._no_claims = why if wanted and self.claims is None else ""
+        """What is missing to follow PodGroups, if the API server has them."""
+        wants_claims = settings.device_mode is not DeviceMode.ENVIRONMENT
+        self._no_claims = reason if wants_claims and self.claims is None else ""
         self.events = EventRecorder(client, self.component, enabled=settings.events)
         self.metrics = DoorMetrics(
             lambda: self.current.core if self.current and not self.current.problem else None, self.prefix
@@ -125,7 +125,7 @@ class DoorService:
         self.failed = ""
         """Why the process has to end."""
         self._refused = ""
-        """Digest of a configuration that was not taken."""
+        """Digest of a configuration that was rejected."""
         self._fault = ""
         """What is wrong with it."""
         lease = settings.lease if settings.elect else None
@@ -139,7 +139,7 @@ class DoorService:
     # --- terms
 
     def begin(self) -> None:
-        """Lead: a new core from new lists."""
+        """Start to lead, with a new core from new lists."""
         with self._lock:
             self.end()
             self._find_pod_groups()
@@ -167,25 +167,25 @@ class DoorService:
             self.log(f"leading: cells of {len(self.current.core.book.engine.state.physical.nodes)} nodes")
 
     def _find_pod_groups(self) -> bool:
-        """Ask where PodGroups are, unless that is known; whether some were found by this."""
+        """Ask where PodGroups are listed, unless that is known; whether this call found them."""
         if self._pod_groups is None:
-            with suppress(PaictlError):  # it is asked again by the supervisor
+            with suppress(PaictlError):  # the supervisor asks again
                 self._pod_groups, self._no_pod_groups = podgroups.served(self.client)
                 return bool(self._pod_groups)
         return False
 
     def end(self) -> None:
-        """Lead no longer."""
+        """Stop leading."""
         with self._lock:
             if self.current is not None:
                 self.current.stop()
                 self.metrics.keep(self.current.core)
                 self._evicted += self.current.reconciler.evicted
                 self.current = None
-                gc.unfreeze()  # what the term held can go
+                gc.unfreeze()  # what the term held can be collected
 
     def term(self) -> LeaderTerm | str:
-        """Who answers now, or why nobody does."""
+        """The term that answers now, or why there is none."""
         current = self.current
         if current is not None:
             return current
@@ -199,7 +199,7 @@ class DoorService:
         return None if current is None or current.problem else current
 
     def unfit(self) -> str:
-        """Why this process neither answers nor could take over; empty if it does or could."""
+        """Why this process neither answers nor could take over; empty if it answers or could."""
         term = self.term()
         if not isinstance(term, str):
             return term.problem
@@ -208,21 +208,21 @@ class DoorService:
         return ""
 
     def record(self, event: PodEvent) -> None:
-        """An event of a pod."""
+        """Record an event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
         vital = event.reason in VITAL
         self.events.record(NewEvent(subject, event.reason, event.message, event.warning, vital, event.once))
 
     def _device_time(self) -> Counter[tuple[str, str]]:
         term = self._answering()
-        with suppress(NotServingError):  # a broken core has said so already
+        with suppress(NotServingError):  # a broken core has been reported already
             return Counter() if term is None or term.accounts is None else term.accounts.in_use()
         return Counter()
 
     # --- the process
 
     def start(self) -> None:
-        """Begin everything but HTTP."""
+        """Start everything but HTTP."""
         if self.settings.client_authority is None:
             self.log(
                 "warning: every client that reaches this port gets answers; "
@@ -237,7 +237,7 @@ class DoorService:
         threading.Thread(target=self._supervise, name="supervisor", daemon=True).start()
 
     def stop(self) -> None:
-        """End in good order: give the lease back, send the events that wait."""
+        """Shut down cleanly: release the lease, send the waiting events."""
         self._stop.set()
         if self.routing is not None:
             self.routing.stop()
@@ -245,10 +245,10 @@ class DoorService:
         self.events.stop()
 
     def run(self) -> None:
-        """Serve until told to end. Raises `PaictlError` if the engine broke or the address is taken."""
+        """Serve until stopped. Raises `PaictlError` if the engine broke or the address is in use."""
         gc.set_threshold(*COLLECT)
-        # Shorter than Python's 5 ms, so that an answer need not wait so long for the thread that reads a watch; longer
-        # than an answer takes: to be interrupted in the middle costs two turns at processors that are all busy.
+        # Shorter than Python's 5 ms, so that an answer waits less for the thread that reads a watch; longer than an
+        # answer takes, since an interruption in the middle costs two more turns on busy processors.
         sys.setswitchinterval(0.003)
         self._server = uvicorn.Server(self._http())
         serve(self._server, self.start, self.stop)
@@ -257,7 +257,7 @@ class DoorService:
         refuse_unserved(self._server)
 
     def _http(self) -> uvicorn.Config:
-        """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
+        """The HTTP server's configuration. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
         guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
         context, door = self.client.context, self.component
@@ -276,13 +276,13 @@ class DoorService:
             ) from None  # fmt: skip
 
     def _supervise(self) -> None:
-        """Look after the configuration, the lease and the engine."""
-        told: dict[str, str] = {}
+        """Watch the configuration, the lease and the engine."""
+        logged: dict[str, str] = {}
         while not self._stop.wait(POLL):
-            for what, problem in self._troubles().items():
-                if problem not in ("", told.get(what)):
-                    self.log(f"{what}: {problem}")
-                told[what] = problem
+            for trouble, problem in self._troubles().items():
+                if problem not in ("", logged.get(trouble)):
+                    self.log(f"{trouble}: {problem}")
+                logged[trouble] = problem
             term = self.current
             if term is not None and term.core.broken:
                 self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
@@ -294,16 +294,18 @@ class DoorService:
                 self.begin()
 
     def warnings(self) -> list[str]:
-        """What is wrong although this process answers; one line each."""
-        found = [f"{what}: {' '.join(problem.split())}" for what, problem in self._troubles().items() if problem]
+        """Problems that do not keep this process from answering; one line each."""
+        warnings = [
+            f"{trouble}: {' '.join(problem.split())}" for trouble, problem in self._troubles().items() if problem
+        ]
         if self._refused and self._digest() == self._refused:
-            found.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
-        return found
+            warnings.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
+        return warnings
 
     def _troubles(self) -> dict[str, str]:
-        """What keeps this process from its work; empty texts where nothing does."""
+        """What keeps this process from its work, by subject; empty where nothing does."""
         term = self.current
-        gone = not self._digest()
+        is_unreadable = not self._digest()
         return {
             "the lease cannot be had": self.leadership.problem,
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
@@ -332,49 +334,51 @@ class DoorService:
             ),
             "devices": claims.summary(term.core) if term is not None else "",
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
-            "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
+            "the configuration": f"{self.settings.config} cannot be read; what it said before stays"
+            if is_unreadable
+            else "",
         }
 
     def _digest(self) -> str:
         return digest_of(self.settings.config, self.settings.sharing)
 
     def _configuration(self) -> ExtenderConfiguration:
-        """What the files say now. Raises `PaictlError` for files that cannot be used."""
-        found = configuration.read(self.settings.config, self.settings.sharing)
-        configuration.check_devices(found.spec, self.settings.device_mode, self.settings.config)
-        needing = {"budgets": found.sharing.budgets, "opportunistic-order": found.sharing.order is not None}
+        """Read the configuration files. Raises `PaictlError` for files that cannot be used."""
+        loaded = configuration.read(self.settings.config, self.settings.sharing)
+        configuration.check_devices(loaded.spec, self.settings.device_mode, self.settings.config)
+        needing = {"budgets": loaded.sharing.budgets, "opportunistic-order": loaded.sharing.order is not None}
         for name in (name for name, needs in needing.items() if needs and not self.settings.accounts):
             raise PaictlError(
                 f"{name} need{'s' * (name != 'budgets')} accounts of device time",
                 where=str(self.settings.sharing or self.settings.config),
                 hint=f"serve with --accounts NAMESPACE, or remove {name}",
             )
-        return found
+        return loaded
 
     def _reread(self) -> None:
-        """Take a changed configuration, unless it is none."""
+        """Apply a changed configuration, unless it is invalid."""
         digest = self._digest()
         if digest in ("", self.read.digest, self._refused):
             return
         try:
-            found = self._configuration()
+            loaded = self._configuration()
         except PaictlError as error:
             self._refused = digest
             self._fault = f"{getattr(error, 'report', '') or error}"
             self.log(f"the changed configuration is not taken: {self._fault}")
             return
-        same = (found.text, found.shared) == (self.read.text, self.read.shared)
-        if same:  # another service's part of services-configuration.yaml
-            self.read = found
+        is_unchanged = (loaded.text, loaded.shared) == (self.read.text, self.read.shared)
+        if is_unchanged:  # only another service's part of services-configuration.yaml has changed
+            self.read = loaded
             return
         self.log("the configuration has changed: starting anew with it")
         with self._lock:
-            self.read = found
+            self.read = loaded
             if self.current is not None:
                 self.begin()
 
 
 def _with_rights(problem: str) -> str:
-    """A problem, and where to find the rights if they are what is missing."""
-    lacking = " is forbidden" in problem or "Unauthorized" in problem
-    return f"{problem} (`paictl extender config` prints the account and its rights)" if lacking else problem
+    """A problem, with where to find the rights if missing rights are the cause."""
+    is_forbidden = " is forbidden" in problem or "Unauthorized" in problem
+    return f"{problem} (`paictl extender config` prints the account and its rights)" if is_forbidden else problem

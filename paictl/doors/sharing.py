@@ -1,7 +1,7 @@
-"""What holds gangs back on Kubernetes beside the scheduler: budgets and limits for users (`docs/budgets.md`).
+"""What holds gangs back on Kubernetes besides the scheduler: budgets and limits for users (`docs/budgets.md`).
 
-The rules are asked under the core's lock before a decision. What users hold follows the groups; what tenants have used
-in the month comes from the accounts every few seconds, and until it has come nobody with a budget starts.
+The rules are checked under the core's lock before a decision. What users hold is derived from the groups; what tenants
+have used in the month comes from the accounts every few seconds, and until it is known no gang with a budget starts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class DoorSharing:
-    """The rules of the configuration with what is used; needs the core's lock."""
+    """The rules of the configuration together with the current use; needs the core's lock."""
 
     def __init__(self, rules: Sharing, table: PodTable, state: Callable[[], State], now: Callable[[], Millis]) -> None:
-        """`state` is that of the core's engine, `now` in milliseconds since 1970."""
+        """`state` returns the state of the core's engine, `now` milliseconds since 1970."""
         self.rules = rules
         self.month: Used | None = None
         """Device-milliseconds of the month by (virtual cluster, user); None until the accounts are read."""
@@ -49,21 +49,21 @@ class DoorSharing:
             (self._used, rules.departments or rules.lending or rules.spares),
         )  # fmt: skip
         self._counters: list[DevicesBy[Any]] = [counter for counter, rule in counters if rule]
-        """Those that any rule asks."""
+        """The counters that some rule needs."""
         self.recent: RecentUse | None = None
-        """What was used without a guarantee lately; None until the accounts are read."""
+        """Recent use without a guarantee; None until the accounts are read."""
         self.sparing = SparingRules(rules.preemption, self._times, now, rules.departments)
-        """What the core is asked about groups that run."""
+        """What running groups would lose, as the core asks."""
         self._holding: frozenset[tuple[str, str, str]] = frozenset()
         self._answer: tuple[PodRequest, str, int, str] | None = None
-        """The last guaranteed request that `obstacle` was asked about, with its user, the second and the answer."""
+        """The last guaranteed request in `obstacle`, with its user, the second of the question, and the answer."""
 
     def _user(self, uid: str) -> str:
         entry = self._table.by_uid.get(uid)
         return entry.user if entry is not None else ""
 
     def _times(self, group: Group) -> GroupTimes | None:
-        """Since when a group runs; None if none of its pods does."""
+        """Since when a group runs; None if none of its pods do."""
         return group_times(group, self._pod_times)
 
     def _pod_times(self, uid: str) -> PodTimes | None:
@@ -71,19 +71,19 @@ class DoorSharing:
         return None if entry is None else PodTimes(entry.limit, entry.began, entry.checkpoint)
 
     def start(self, groups: Mapping[str, Group]) -> None:
-        """The core opens with these groups, and keeps them up to date."""
+        """Start with the groups of a core that opens; `note` keeps them up to date."""
         self._answer = None
         for counter in self._counters:
             counter.start(groups)
 
     def note(self, outcomes: Sequence[object]) -> None:
-        """Groups have changed so."""
+        """Groups have changed."""
         self._answer = None
         for counter in self._counters:
             counter.note(outcomes)
 
     def turns(self) -> Turns | None:
-        """Who of the opportunistic gangs goes first now; None: whoever was created first.
+        """The current order of opportunistic gangs; None: by creation time.
 
         Until the accounts are read, only what is in use counts.
         """
@@ -94,11 +94,11 @@ class DoorSharing:
         return Turns(self.recent or {}, self._unguaranteed.devices, self._by_vc, order.half_life, unused)
 
     def departments(self) -> list[DepartmentUse]:
-        """How each department stands."""
+        """Use and promise of each department."""
         return self.rules.departments.use(self._by_vc, self._used.devices)
 
     def lent_lately(self) -> dict[str, int]:
-        """Device-milliseconds without a guarantee by virtual cluster, as they count now; nothing without an order."""
+        """Decayed device-milliseconds without a guarantee by virtual cluster; empty without an order."""
         used: Counter[str] = Counter(dict.fromkeys(self._by_vc, 0))
         for (vc, _), amount in (self.recent or {}).items():
             used[vc] += amount
@@ -106,14 +106,14 @@ class DoorSharing:
 
     @property
     def awaits_accounts(self) -> bool:
-        """Whether there are budgets, and nobody knows yet what was used."""
+        """Whether there are budgets, but the use is not known yet."""
         return bool(self.rules.budgets) and self.month is None
 
     def obstacle(self, request: PodRequest, now: float) -> str:
         """Why a gang that has no place may not get one at a Unix time; empty if it may."""
         user, last = self._user(request.uid), self._answer
         if last is not None and last[0] is request and last[1:3] == (user, int(now)):
-            return last[3]  # with backfill one decision asks for its pod and again for its line
+            return last[3]  # with backfill, one decision asks for its pod and again for its line
         answer = self._obstacle(request, user, now)
         self._answer = (request, user, int(now), answer) if request.guaranteed else None
         return answer
@@ -124,7 +124,7 @@ class DoorSharing:
             spares.use(request.vc, self._by_vc, self._used.devices)
             if spares and request.guaranteed else None
         )  # fmt: skip
-        lent = None if request.guaranteed else self._lent()  # only those who borrow are asked about it
+        lent = None if request.guaranteed else self._lent()  # only matters to gangs that borrow
         use = SharingUse(self.month, self._held.devices, self._borrowed.devices, promise, lent)
         return self.rules.obstacle(request, user, use, datetime.fromtimestamp(now, UTC))
 
@@ -140,7 +140,7 @@ class DoorSharing:
         return [(vc, lendable.get(vc, 0), most) for vc, most in sorted(self.rules.lending.devices.items())]
 
     def renew(self, month: Used) -> bool:
-        """The month's use is this now; whether others are held back than before."""
+        """Update the month's use; whether other gangs are held back than before."""
         first, self.month, self._answer = self.month is None, month, None
         holding = frozenset(
             (state.budget.vc, state.budget.user, state.user) for state in self.states() if state.holds
@@ -149,17 +149,17 @@ class DoorSharing:
         return first or changed
 
     def states(self) -> list[BudgetState]:
-        """How the budgets stand; none until the accounts are read."""
+        """The state of the budgets; empty until the accounts are read."""
         return [] if self.month is None else self.rules.budgets.states(self.month)
 
     def borrowers(self) -> list[tuple[str, int, int]]:
-        """(virtual cluster, devices without a guarantee, devices allowed) of all with a borrow limit."""
+        """(virtual cluster, devices without a guarantee, devices allowed) for all with a borrow limit."""
         return [(vc, self._borrowed.devices[vc], most) for vc, most in sorted(self.rules.borrowing.devices.items())]
 
     def holders(self) -> list[tuple[str, str, int, int]]:
-        """(virtual cluster, user, devices held, devices allowed) of all who hold something and have a limit."""
-        found = []
+        """(virtual cluster, user, devices held, devices allowed) for all users who hold devices and have a limit."""
+        rows = []
         for (vc, user), devices in sorted(self._held.devices.items()):
             if (most := self.rules.limits.of(vc, user)) is not None:
-                found.append((vc, user, devices, most))
-        return found
+                rows.append((vc, user, devices, most))
+        return rows

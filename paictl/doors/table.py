@@ -1,7 +1,7 @@
-"""The pods that the API server has told of.
+"""The pods that the API server has reported.
 
-What a caller of filter, bind or preempt says about a pod is compared with its entry and never becomes one: whoever
-reaches the port could otherwise invent a virtual cluster and a priority for a pod of theirs.
+What a caller of filter, bind or preempt says about a pod is compared with its entry and never becomes one: otherwise
+any client that reaches the port could invent a virtual cluster and a priority for a pod.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @frozen
 class PodRef:
-    """A pod, by all that names it."""
+    """Namespace, name and uid of a pod."""
 
     namespace: str
     name: str
@@ -41,13 +41,13 @@ class PodRef:
 
 
 class NamelessPodError(ValueError):
-    """What was given as a pod lacks what names one."""
+    """A pod object lacks a name or a uid."""
 
 
 class UnknownPodError(Exception):
-    """A caller speaks of a pod otherwise than the API server does; the message says how.
+    """A caller's pod differs from the API server's; the message says how.
 
-    An honest kube-scheduler hears of a pod a moment earlier or later than this process: it has to ask again.
+    An honest kube-scheduler may hear of a change a moment earlier or later than this process: it has to ask again.
     """
 
     def __init__(self, pod: Mapping[str, Any], message: str) -> None:
@@ -57,12 +57,12 @@ class UnknownPodError(Exception):
 
 
 UNVERSIONED: Final = -1
-"""The version of an answer that other things change than the engine: it is good for one question only."""
+"""The version of an answer that depends on more than the engine: it is valid for one question only."""
 
 
 @frozen
 class CachedDecision:
-    """What was answered about a pod, good for as long as the engine has this version."""
+    """The answer about a pod, valid as long as the engine has this version."""
 
     version: int
     kind: str
@@ -72,8 +72,8 @@ class CachedDecision:
     offered: frozenset[str] | None = None
     """The nodes that were offered, if they counted."""
     usage: int | None = None
-    """The version of what pods request that it depends on; None if it does not."""
-    shut: frozenset[str] = frozenset()
+    """The version of the node usage that it depends on; None if it does not."""
+    closed: frozenset[str] = frozenset()
     """The nodes that maintenance windows closed to the pod."""
     limit: Millis | None = None
     """For how long its gang ran at most, as far as its pods were known."""
@@ -81,7 +81,7 @@ class CachedDecision:
 
 @dataclass(slots=True)
 class PodEntry:
-    """One pod. Seconds are those of a clock that never goes back."""
+    """One pod. Seconds are those of a monotonic clock."""
 
     ref: PodRef
     source: tuple[object, ...] = ()
@@ -89,30 +89,30 @@ class PodEntry:
     problem: RequestError | None = None
     """Why it cannot be read."""
     cached: CachedDecision | None = None
-    asked: float = 0.0
-    """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
-    met: float = 0.0
-    """When it was first heard of."""
+    asked_at: float = 0.0
+    """When kube-scheduler last asked about it; until then, when the pod was first seen."""
+    first_seen: float = 0.0
+    """When it was first seen."""
     missing: str = ""
-    """What it was told last about pods of its gang that have not come."""
+    """The text of its last event about missing pods of its gang."""
     was_asked: bool = False
     """Whether kube-scheduler has asked this process about it."""
     demand: PodDemand | None = None
-    """What it demands of a node, while it waits; None if the API server has not said so yet."""
+    """What it demands of a node, while it waits; None until the API server has reported it."""
     user: str = ""
-    """Whose it is: the user of a job of paictl, else its namespace."""
+    """Its owner: the user of a job of paictl, else its namespace."""
     lacks_room: bool = False
-    """Whether kube-scheduler said last that its nodes have too little left for it."""
+    """Whether kube-scheduler last reported that no node has enough left for it."""
     examined: tuple[int, int] = (-1, -1)
-    """Versions of the engine and of what pods request, when it was last decided without a question."""
+    """Versions of the engine and of the node usage when it was last decided without a question."""
     declined: frozenset[str] = frozenset()
-    """Nodes where it had its place until the deadline, while kube-scheduler did not offer them."""
+    """Nodes of places that it lost at the deadline because kube-scheduler did not offer them."""
     declined_until: float = 0.0
     """When they are tried again even if they are not offered: a node that others fill never is."""
     unoffered: bool = False
     """Whether kube-scheduler did not offer the node of its place when it last asked."""
     assumed: float = 0.0
-    """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
+    """Since when it holds devices without a confirmed binding; 0 if it does not."""
     attempts: int = 0
     """How often the same node was answered without a binding."""
     binding: bool = False
@@ -120,16 +120,16 @@ class PodEntry:
     pod_group: str = ""
     """The PodGroup that it names: kube-scheduler decides about all of its pods in one cycle."""
     listed: bool = False
-    """Whether the informer has told of it; one that was only fetched may be gone without any news."""
+    """Whether the informer has reported it; a pod that was only fetched may go without any news."""
     deleting: bool = False
     grace: float = 0.0
-    """Seconds that its specification gives it for its end."""
+    """The grace period in its specification, in seconds."""
     leaves_by: float = 0.0
-    """When it is to have ended at the latest, as Unix time, once it is being deleted."""
+    """When it must have ended at the latest, as Unix time, once it is being deleted."""
     gated: bool = False
-    """Whether it has scheduling gates: nobody is to schedule it yet."""
+    """Whether it has scheduling gates, and must not be scheduled yet."""
     runs: bool = False
-    """Whether it is bound, by whomever."""
+    """Whether it is bound, by any scheduler."""
     requeued: float = 0.0
     """When kube-scheduler was last made to ask again."""
     requeues: int = 0
@@ -137,23 +137,23 @@ class PodEntry:
     confirmed: str = ""
     """The bind annotation under which it is known to run."""
     limit: Millis | None = None
-    """How long it runs at most; None: it does not say."""
+    """How long it runs at most; None if it does not say."""
     began: Millis | None = None
     """When it began to run, in milliseconds since 1970."""
     checkpoint: Millis | None = None
-    """How often it saves its work; None: it does not say."""
+    """The interval between its checkpoints; None if it does not say."""
     reservation: str = ""
     """The reservation that it names."""
     promised: Millis | None = None
-    """The start that a door promised to its gang, as its object says, in milliseconds since 1970."""
+    """The promised start of its gang recorded in its object, in milliseconds since 1970."""
     created: str = ""
     """When it was created, as the API server writes it."""
 
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
-    """What names a pod. Raises `NamelessPodError` if it lacks a name or a uid."""
-    about = pod.get("metadata") or {}
-    namespace, name, uid = (str(about.get(key) or "") for key in ("namespace", "name", "uid"))
+    """The reference to a pod. Raises `NamelessPodError` if it lacks a name or a uid."""
+    metadata = pod.get("metadata") or {}
+    namespace, name, uid = (str(metadata.get(key) or "") for key in ("namespace", "name", "uid"))
     if not name or not uid:
         raise NamelessPodError("a pod has no name or no uid")
     return PodRef(namespace or "default", name, uid)
@@ -175,38 +175,38 @@ class PodTable:
         self._longest_grace = longest_grace
         self._apart = apart
         self.by_uid: dict[str, PodEntry] = {}
-        self._uid: dict[str, str] = {}
+        self._uid_by_key: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._limits: dict[GangKey, Counter[Millis | None]] = {}
         """How many known pods of each gang have which limit."""
         self._counted: dict[str, tuple[GangKey, Millis | None]] = {}
         """By uid what a pod counts as there."""
         self.heard: Callable[[PodEntry], None] = lambda _: None
-        """Told of each entry that is met, or that is gone."""
+        """Called with each entry that is added, changed or gone."""
         self.pod_groups = PodGroups()
 
     def __iter__(self) -> Iterator[PodEntry]:
         return iter(self.by_uid.values())
 
     def meet(self, pod: Mapping[str, Any], now: float = 0.0) -> PodEntry:
-        """The entry of a pod object, read anew if what it asks for has changed."""
+        """The entry of a pod object, read again if its request has changed."""
         ref = pod_ref(pod)
         entry = self.by_uid.get(ref.uid)
         if entry is None:
-            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now, met=now)
-            self._uid[ref.key] = ref.uid
+            entry = self.by_uid[ref.uid] = PodEntry(ref, asked_at=now, first_seen=now)
+            self._uid_by_key[ref.key] = ref.uid
         entry.user = user_of(pod)
         entry.limit, entry.began, entry.created = run_limit(pod), began_at(pod), created_at(pod)
         entry.promised = promised_at(pod)
         entry.checkpoint = checkpoint_every(pod, self._longest_grace)
         entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
-        named = self.pod_groups.of(pod)
-        source = source_of(pod, named)
+        pod_group = self.pod_groups.of(pod)
+        source = source_of(pod, pod_group)
         if entry.source != source:
             entry.source, entry.cached = source, None
             try:
-                entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, named), None
+                entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, pod_group), None
             except RequestError as error:
                 entry.reading, entry.problem = None, error
         self._uncount(ref.uid)
@@ -249,8 +249,8 @@ class PodTable:
     def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
         """The entry of the pod that a caller sent.
 
-        Raises `UnknownPodError` if the API server has not told of it (yet), if it has another name under this uid, or
-        if it asks for something else than the caller says.
+        Raises `UnknownPodError` if the API server has not reported it yet, if it has another name under this uid, or
+        if its request differs from what the caller says.
         """
         ref = pod_ref(pod)
         entry = self.by_uid.get(ref.uid)
@@ -269,15 +269,15 @@ class PodTable:
         return entry
 
     def find(self, namespace: str, name: str) -> PodEntry | None:
-        """The pod of that name that was met last."""
-        return self.by_uid.get(self._uid.get(f"{namespace}/{name}", ""))
+        """The newest pod of that name."""
+        return self.by_uid.get(self._uid_by_key.get(f"{namespace}/{name}", ""))
 
     def has_gone(self, uid: str) -> bool:
         """Whether a pod is known to be gone: a question about it that was under way must not bring it back."""
         return uid in self._gone
 
     def forget(self, uid: str) -> PodEntry | None:
-        """A pod is gone, for good: its uid never comes again."""
+        """A pod is gone for good: its uid is never used again."""
         self._gone[uid] = None
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
@@ -295,6 +295,6 @@ class PodTable:
         return first is not None and second is not None and first.user == second.user
 
     def name(self, uid: str) -> str:
-        """``namespace/name`` of a pod, its uid if nobody knows it."""
+        """``namespace/name`` of a pod, its uid if the pod is not known."""
         entry = self.by_uid.get(uid)
         return entry.ref.key if entry else uid

@@ -1,7 +1,7 @@
 """One term of leadership: a core of its own, informers that fill it, a binder and a reconciler that act for it.
 
-Everything is made anew when a term begins, from lists that are as new as the moment: what another leader bound last is
-in them. Without an election there is one term, for as long as the process lives or its configuration stays the same.
+Everything is rebuilt when a term begins, from current lists, which include the last bindings of another leader. Without
+an election there is one term, for as long as the process lives or its configuration stays the same.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from paictl.remote.kube.informer import Informer, InformerTimes, key_of
 from paictl.scheduler import snapshot
 
 PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-"""A pod that has ended leaves the selection, and so is told as gone."""
+"""A pod that has ended leaves the selection, and so is reported as gone."""
 
 
 class LeaderTerm:
-    """From `start` to `stop`. A door that carries decisions out in another way says by which parts."""
+    """A term from `start` to `stop`. A door that carries out decisions in another way overrides its parts' types."""
 
     core_type: type[DoorCore] = DoorCore
     binder_type: type[Binder] = Binder
     reconciler_type: type[Reconciler] = Reconciler
     binds = True
-    """Whether it binds pods itself, and so reserves their claims for them."""
+    """Whether it binds pods itself, and therefore reserves their claims for them."""
     needs_namespaces = False
-    """Whether namespaces matter even where no grants are asked for."""
+    """Whether namespaces are followed even if no grants are required."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LeaderTerm:
         self.ended = False
 
     def _budget_watches(self, options: DoorOptions) -> list[BudgetWatch]:
-        """Those that read again and again what was used, in the month for budgets and lately for the order in line."""
+        """The polls of what was used: in the month for budgets, recently for the order of opportunistic gangs."""
         watches: list[BudgetWatch] = []
         if self.accounts is not None and options.sharing.budgets:
             watches.append(BudgetWatch(self.accounts.used_in_month, self.core.month_used))
@@ -121,14 +121,14 @@ class LeaderTerm:
         )
 
     def _follow_claims(self, options: ClaimOptions) -> tuple[Informer, ...]:
-        """Let the core know claims and devices."""
+        """Keep claims and devices up to date in the core."""
         promised = claims.promised_indexes(self.core.book.engine.state)
         self.core.claims = PodClaims(self.client, options, promised, self.core.wall, reserves=self.binds)
         self.core.claims.directory.changed = self._devices_changed
         return claims.informers(self.client, self.core, self.core.claims, self.synced, self.times)
 
     def start(self) -> None:
-        """List nodes, pods and, if grants count, namespaces; answer as soon as all are known."""
+        """List nodes, pods and whatever else is followed; answer as soon as everything is known."""
         for informer in self._informers():
             informer.start()
         self.reconciler.start()
@@ -146,7 +146,7 @@ class LeaderTerm:
             self.core.devices_changed(node)
 
     def stop(self) -> None:
-        """Answer nothing more."""
+        """Stop answering."""
         self.ended = True
         for watch in self.watches:
             watch.stop()
@@ -158,45 +158,45 @@ class LeaderTerm:
         self.binder.stop()
 
     def synced(self) -> None:
-        """A list has been told; when all have, the core opens."""
+        """A list is complete; once all are, the core opens."""
         with self._opening:
-            if self.core.is_open or self.core.windows.problem:  # rather nothing than a place in maintenance
+            if self.core.is_open or self.core.windows.problem:  # better no answer than a place in maintenance
                 return
             if all(informer.ready.is_set() for informer in self._informers()):
                 self.core.open()
-                gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
+                gc.freeze()  # these objects live long: no answer has to wait while the collector walks them
 
-    def _windows_seen(self, found: Json | None) -> None:
-        """The object of the maintenance windows is like this now, None: it is gone."""
-        self.core.windows_changed(found)
+    def _windows_seen(self, config_map: Json | None) -> None:
+        """The ConfigMap of the maintenance windows has changed; None: it is gone."""
+        self.core.windows_changed(config_map)
         if self.windows is not None and self.windows.ready.is_set():
             self.synced()
 
     def node_seen(self, node: Json) -> None:
-        """A node object is like this now."""
+        """A node was added or changed."""
         if self.core.claims is not None:
             self.core.claims.directory.node_changed(node)
         self.core.node_changed(node_status(node, self.core.options.rules.devices))
 
     def pod_seen(self, pod: Json) -> None:
-        """A pod object is like this now."""
+        """A pod was added or changed."""
         try:
             self.core.pod_changed(pod)
         except NotServingError:
             raise
-        except Exception as error:  # a fault of ours; its devices must not be given away
+        except Exception as error:  # a bug of ours, but the pod's devices must not be given away
             self._shun(pod, error)
             raise
         if self.accounts is not None:
             self.accounts.pod_changed(pod)
 
     def _shun(self, pod: Json, error: Exception) -> None:
-        """Keep others off the node of a pod that could not be taken in, until it is gone."""
-        about, node = pod["metadata"], str((pod.get("spec") or {}).get("nodeName") or "")
+        """Keep new pods off the node of a pod that could not be entered, until it is gone."""
+        metadata, node = pod["metadata"], str((pod.get("spec") or {}).get("nodeName") or "")
         if node:
-            why = f"pod {key_of(about)} on node {node} could not be taken in ({type(error).__name__}: {error})"
+            why = f"pod {key_of(metadata)} on node {node} could not be taken in ({type(error).__name__}: {error})"
             with self.core.guarded():
-                self.core.health.shun(str(about.get("uid")), node, why)
+                self.core.health.shun(str(metadata.get("uid")), node, why)
                 if self.core.is_open:
                     self.core.heal()
 
@@ -214,14 +214,14 @@ class LeaderTerm:
         if self.ended or self.remaining() <= 0:
             return "this process does not lead"
         if not self.core.is_open:
-            found = next(
+            problem = next(
                 filter(None, (*(informer.problem for informer in self._informers()), self.core.windows.problem)), ""
             )
-            return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
+            return f"the scheduler is starting: {problem or 'it does not know all pods yet'}"
         return ""
 
     def dump(self, folder: Path | None = None) -> Path:
-        """Write the state of an engine that contradicts itself, for whoever looks into it; returns the file."""
+        """Write the state of an inconsistent engine to a file for investigation; returns its path."""
         data: Json = {
             "error": self.core.broken,
             "engine": snapshot.dump(self.core.book.engine),

@@ -1,8 +1,8 @@
-"""Whose opportunistic gangs go first behind the doors, by departments (`docs/departments.md`) and by what was used
-lately (`docs/opportunistic-order.md`).
+"""The order of opportunistic gangs behind the doors, by departments (`docs/departments.md`) and by recent use
+(`docs/opportunistic-order.md`).
 
-The placer tries gangs in this order. kube-scheduler asks the extender about pods in an order of its own, so there a
-gang waits while one that goes before it has a place. All of it needs the core's lock.
+The placer tries gangs in this order. kube-scheduler asks the extender about pods in its own order, so there a gang
+waits while one that goes before it has a place. All of it needs the core's lock.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 PATIENCE: Final = 60_000
 """Milliseconds for which others wait for a gang that could start: kube-scheduler may refuse it for other reasons."""
 FRESH: Final = 10_000
-"""Milliseconds after which it is asked anew whether a gang has a place: maintenance windows come closer."""
+"""Milliseconds after which a gang's fit is checked again: maintenance windows come closer."""
 TRIED: Final = 16
-"""Kinds of gangs that are asked about for one that waits behind them."""
+"""Kinds of gangs that are checked for one that waits behind them."""
 
 
 class Opportunistic:
-    """The gangs that wait for devices without a guarantee."""
+    """The rule that selects gangs waiting for devices without a guarantee."""
 
     @staticmethod
     def covers(request: PodRequest) -> bool:
@@ -44,25 +44,25 @@ class DoorTurns:
 
     def __init__(self, table: PodTable, engine: Engine, now: Callable[[], Millis]) -> None:
         self.standing: Callable[[], Turns | None] = lambda: None
-        """Who goes first; None: no order is configured."""
+        """The current order; None: no order is configured."""
         self.in_line: Callable[[PodEntry], bool] = lambda _: True
-        """Whether nothing but devices keeps a pod from a place."""
+        """Whether only missing devices keep a pod from a place."""
         self.fits: Callable[[LineGang], bool] = lambda _: False
         """Whether a gang has a place now."""
         self.holds_back = True
-        """Whether gangs wait for those before them; not where the door itself tries them in their order."""
+        """Whether gangs wait for those before them; False if the door itself tries them in order."""
         self._table = table
         self._engine = engine
         self._now = now
         self._line: tuple[tuple[int, int], list[LineGang]] = (-1, -1), []
         self._fitting: tuple[tuple[int, int], dict[object, bool]] = (-1, -1), {}
-        """By kind of request: whether it has a place at a version of the engine."""
+        """By kind of request: whether it has a place, at one version of the engine."""
         self._ready: dict[str, Millis] = {}
-        """Since when gangs could start that others wait for."""
+        """Since when gangs for which others wait could start."""
         self._stalled: frozenset[str] = frozenset()
 
     def renew(self, now: Millis) -> bool:
-        """Whether gangs have become ready for so long since the last call that others need not wait any more."""
+        """Whether the gangs that have been ready for so long that others need not wait for them have changed."""
         self._ready = {group: min(since, now) for group, since in self._ready.items()}  # the clock may be set back
         stalled = frozenset(group for group, since in self._ready.items() if since + PATIENCE <= now)
         changed, self._stalled = stalled != self._stalled, stalled
@@ -71,21 +71,21 @@ class DoorTurns:
     def obstacle(self, request: PodRequest, changes: int) -> str:
         """Why a gang must not start now; empty if none that goes before it has a place.
 
-        `changes` counts news of pods. The reason names nobody, because kube-scheduler tells it to the pod's owner;
-        `ahead` says who it is, to those who may know.
+        `changes` counts news of pods. The reason names no gang, because kube-scheduler shows it to the pod's owner;
+        `ahead` names it, for readers who may know.
         """
         turns = self._turns(request)
         if turns is None or not self.holds_back:
             return ""
         own = self._gang(request)
-        rank, tried, first = turns.rank(*own), set[object](), None
+        rank, kinds, first = turns.rank(*own), set[object](), None
         line = [(turns.rank(*self._gang(gang.request)), gang) for gang in self._waiting(changes)]
         for place, gang in sorted(line, key=lambda row: row[0]):
             kind = _kind(gang)
-            if place >= rank or len(tried | {kind}) > TRIED:
+            if place >= rank or len(kinds | {kind}) > TRIED:
                 break
-            tried.add(kind)
-            # the patience with all of them begins at once: with one after the other it would have no end
+            kinds.add(kind)
+            # the patience with all of them starts at once: one after another, it would never end
             if self._has_place(gang, kind) and not self._stalls(gang.request.group) and first is None:
                 first = turns.ahead(own, [self._gang(gang.request)])
         if first is None:
@@ -95,7 +95,7 @@ class DoorTurns:
         return text("another gang goes first: its owner recently used less without a guarantee")
 
     def ahead(self, request: PodRequest, changes: int) -> LineAhead | None:
-        """Whose gangs are tried before another that waits; None if nobody's are by the configured order."""
+        """The gangs that go before a waiting one; None if the configured order puts none before it."""
         turns = self._turns(request)
         if turns is None:
             return None
@@ -120,28 +120,28 @@ class DoorTurns:
                 and entry.reading.request.group not in placed and not entry.reading.request.guaranteed
                 and self.in_line(entry) and not entry.reservation
             )  # fmt: skip
-            found = lines(waiting, Opportunistic(), placed)
-            self._line = key, [gang for line in found.values() for gang in line]
-            there = {gang.request.group for gang in self._line[1]}
-            self._ready = {group: since for group, since in self._ready.items() if group in there}
+            by_vc = lines(waiting, Opportunistic(), placed)
+            self._line = key, [gang for line in by_vc.values() for gang in line]
+            waiting_groups = {gang.request.group for gang in self._line[1]}
+            self._ready = {group: since for group, since in self._ready.items() if group in waiting_groups}
         return self._line[1]
 
     def _has_place(self, gang: LineGang, kind: object) -> bool:
-        at = self._engine.version, self._now() // FRESH
-        if self._fitting[0] != at:
-            self._fitting = at, {}
-        known = self._fitting[1]
-        if kind not in known:
-            known[kind] = self.fits(gang)
-        if not known[kind]:
+        key = self._engine.version, self._now() // FRESH
+        if self._fitting[0] != key:
+            self._fitting = key, {}
+        has_place = self._fitting[1]
+        if kind not in has_place:
+            has_place[kind] = self.fits(gang)
+        if not has_place[kind]:
             self._ready.pop(gang.request.group, None)
-        return known[kind]
+        return has_place[kind]
 
     def _stalls(self, group: str) -> bool:
         return self._ready.setdefault(group, self._now()) + PATIENCE <= self._now()
 
 
 def _kind(gang: LineGang) -> object:
-    """What two opportunistic gangs have in common if they get the same answer."""
+    """A key that is equal for opportunistic gangs that get the same answer."""
     request = gang.request
     return request.members, request.leaf_type, request.pinned_id, request.ignore_suggested, gang.limit

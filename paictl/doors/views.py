@@ -1,4 +1,4 @@
-"""What can be looked at: HiveD's inspect API, explanations, the picture."""
+"""Read-only views: HiveD's inspect API, explanations, the picture."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PATHS: Final = (
     "/v1/inspect/clusterstatus", "/v1/inspect/clusterstatus/physicalcluster",
     "/v1/inspect/clusterstatus/virtualclusters/",
 )  # fmt: skip
-"""What HiveD answers to ``GET /``."""
+"""HiveD's answer to ``GET /``."""
 
 
 EPOCH: Final = datetime.fromtimestamp(0, UTC)
-"""Since when things are as they are: the scheduler does not know."""
+"""In place of times that the scheduler does not know."""
 
 
 class UnknownError(Exception):
@@ -55,9 +55,9 @@ def groups(core: DoorCore) -> Json:
     with core.sharing() as give_way:
         state, items = core.book.engine.state, []
         for name in list(state.groups.by_name):
-            found = state.groups.by_name.get(name)  # others may have ended it meanwhile
-            if found is not None:
-                items.append(_status(state, found))
+            affinity_group = state.groups.by_name.get(name)  # others may have ended it meanwhile
+            if affinity_group is not None:
+                items.append(_status(state, affinity_group))
             give_way()
         return {"items": items or None}
 
@@ -65,15 +65,15 @@ def groups(core: DoorCore) -> Json:
 def group(core: DoorCore, name: str) -> Json:
     """``GET /v1/inspect/affinitygroups/NAME``."""
     with core.guarded():
-        found = core.book.engine.state.groups.by_name.get(name)
-        if found is None:
+        affinity_group = core.book.engine.state.groups.by_name.get(name)
+        if affinity_group is None:
             raise UnknownError(f"Affinity group {name} does not exist since it is not allocated or preempting")
-        return _status(core.book.engine.state, found)
+        return _status(core.book.engine.state, affinity_group)
 
 
-def _status(state: State, found: Group) -> Json:
+def _status(state: State, affinity_group: Group) -> Json:
     """A group with its times as HiveD writes them (RFC 3339)."""
-    data = inspect.group_status(state, found)
+    data = inspect.group_status(state, affinity_group)
     lazy = data["status"].get("lazyPreemptionStatus")
     if lazy and lazy["preemptionTime"] is not None:
         at = datetime.fromtimestamp(lazy["preemptionTime"], UTC)
@@ -100,19 +100,19 @@ def virtual_clusters(core: DoorCore, name: str = "") -> object:
 
 
 def _status_of(core: DoorCore) -> inspect.ClusterStatus:
-    """What it looks like; only the look itself needs the lock."""
+    """The status of all cells; only the inspection needs the lock."""
     with core.sharing() as give_way:
-        seen = inspection.inspect(core.book.engine.state, between=give_way)
-    return inspect.ClusterStatus(seen)
+        cells = inspection.inspect(core.book.engine.state, between=give_way)
+    return inspect.ClusterStatus(cells)
 
 
 def explain_pod(core: DoorCore, namespace: str, name: str, language: str = "en") -> Json:
-    """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run.
+    """``GET /v1/explain/pods/NAMESPACE/NAME``: the pod's situation; if it waits, why, and what would let it run.
 
-    Only ``text`` is in the language that is asked for: the rest is for programs. Raises `UnknownError`.
+    Only ``text`` is in the requested language: the rest is for programs. Raises `UnknownError`.
     """
-    found = _explanation(core, namespace, name)
-    return found | {"text": [translated(line, language) for line in found["text"]]}
+    explanation = _explanation(core, namespace, name)
+    return explanation | {"text": [translated(line, language) for line in explanation["text"]]}
 
 
 def _explanation(core: DoorCore, namespace: str, name: str) -> Json:
@@ -124,32 +124,32 @@ def _explanation(core: DoorCore, namespace: str, name: str) -> Json:
         data: Json = {"pod": entry.ref.key, "uid": entry.ref.uid}
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
-            said = text("Pod {pod} cannot be read: {problem}", pod=entry.ref.key, problem=entry.problem.message)
-            return data | {"situation": "refused", "text": [said]}
-        known = core.book.pods.get(entry.ref.uid)
+            message = text("Pod {pod} cannot be read: {problem}", pod=entry.ref.key, problem=entry.problem.message)
+            return data | {"situation": "refused", "text": [message]}
+        booked = core.book.pods.get(entry.ref.uid)
         incomplete = gangs.missing(core, entry)
         note = [_indented(text("It {does}.", does=incomplete))] if incomplete else []
-        if known is not None and known.info is not None:
+        if booked is not None and booked.info is not None:
             running = _running(core, entry)
             return data | running | {"text": [*running["text"], *note]}
         try:
             if (refusal := core.refusal(entry)) is not None:
                 raise refusal
-            if why := core.starts.obstacle(entry.reading.request):
-                return data | _behind(core, entry, why)
-            if why := core.over_limit(entry.reading.request):
-                held = {"situation": "held back", "group": entry.reading.request.group}
-                return data | held | {"text": [text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=why), *note]}
-            if (closed := _maintenance(core, entry)) is not None:
-                return data | closed
+            if reason := core.starts.obstacle(entry.reading.request):
+                return data | _behind(core, entry, reason)
+            if reason := core.over_limit(entry.reading.request):
+                head = {"situation": "held back", "group": entry.reading.request.group}
+                return data | head | {"text": [text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=reason), *note]}
+            if (maintenance := _maintenance(core, entry)) is not None:
+                return data | maintenance
             explanation, latest = (
                 explain(core.book.engine, entry.reading.request),
                 core.starts.latest(entry.reading.request),
             )
             ahead = core.starts.turns.ahead(entry.reading.request, core.starts.changes)
         except RequestError as error:
-            said = text("Pod {pod} was refused: {problem}", pod=entry.ref.key, problem=error.message)
-            return data | {"situation": "refused", "text": [said]}
+            message = text("Pod {pod} was refused: {problem}", pod=entry.ref.key, problem=error.message)
+            return data | {"situation": "refused", "text": [message]}
         kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(explanation.decision, "waiting")
         return data | {
             "situation": kind,
@@ -162,13 +162,13 @@ def _explanation(core: DoorCore, namespace: str, name: str) -> Json:
 
 
 def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
-    """What a pod waits for that would delay a promised start."""
+    """The explanation of a pod that would delay a promised start."""
     assert entry.reading is not None  # noqa: S101 - asked before
     request = entry.reading.request
     longest = core.starts.longest(request)
     hint = [] if longest is None else [_indented(longest_line(longest))]
-    held = "backfill" if request.guaranteed else "order"
-    situation = held if core.starts.obstruction(request) is None else "reservation"
+    cause = "backfill" if request.guaranteed else "order"
+    situation = cause if core.starts.obstruction(request) is None else "reservation"
     latest = core.starts.latest(request) if situation == "backfill" else None
     head = text("Pod {pod} waits: {why}.", pod=entry.ref.key, why=why)
     lines = [head, *map(_indented, start_lines(latest)), *hint]
@@ -177,12 +177,12 @@ def _behind(core: DoorCore, entry: PodEntry, why: str) -> Json:
 
 
 def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
-    """What a pod waits for that maintenance windows alone keep waiting."""
+    """The explanation of a pod that only maintenance windows keep waiting."""
     assert entry.reading is not None  # noqa: S101 - asked before
     request, now = entry.reading.request, windows.now_of(core)
-    known = JobExplanation(entry.ref.key, JobState.WAITING, JobSituation.NO_ROOM)
+    waiting_job = JobExplanation(entry.ref.key, JobState.WAITING, JobSituation.NO_ROOM)
     explanation = waits_for_windows(
-        known, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH
+        waiting_job, core.book.engine, request, entry.limit, core.starts.windows_of(entry), now, EPOCH
     )
     if explanation is None:
         return None
@@ -197,10 +197,10 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
 
 def _running(core: DoorCore, entry: PodEntry) -> Json:
     state = core.book.engine.state
-    known = core.book.pods[entry.ref.uid]
-    info, name = known.info, known.request.group
+    booked = core.book.pods[entry.ref.uid]
+    info, name = booked.info, booked.request.group
     assert info is not None  # noqa: S101 - it runs
-    found = state.groups.by_name.get(name)
+    affinity_group = state.groups.by_name.get(name)
     instances, devices = core.spec.mig_instances(info.chain), isolation_text(info.devices)
     if instances:
         migs = isolation_text(info.devices, instances)
@@ -209,51 +209,53 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
         text("Pod {pod} runs on node {node}, devices {devices} (group {group}).",
              pod=entry.ref.key, node=info.node, devices=devices, group=name)
     ]  # fmt: skip
-    hold = "opportunistic" if known.request.priority < 0 else "guaranteed"
-    if found is not None and found.virtual is None and found.priority >= 0:
+    hold = "opportunistic" if booked.request.priority < 0 else "guaranteed"
+    if affinity_group is not None and affinity_group.virtual is None and affinity_group.priority >= 0:
         hold = "lazily preempted"
         lines.append(
-            text("  It lost its guarantee to {group} and keeps running without one.", group=found.preemptor)
-            if found.preemptor else text("  It lost its guarantee and keeps running without one.")
+            text("  It lost its guarantee to {group} and keeps running without one.", group=affinity_group.preemptor)
+            if affinity_group.preemptor else text("  It lost its guarantee and keeps running without one.")
         )  # fmt: skip
     else:
         lines.append(text("  It is opportunistic.") if hold == "opportunistic" else text("  It is guaranteed."))
-    if found is not None and found.state is GroupState.BEING_PREEMPTED:
+    if affinity_group is not None and affinity_group.state is GroupState.BEING_PREEMPTED:
         reserver = state.occupancy.reserver
-        taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), text("another group"))
-        lines.append(text("  It is being preempted: {group} waits for its devices.", group=taker))
-    if not known.bound:
-        why = reclaim.obstacle_on(core, entry, info.node)
+        preemptor = next(
+            (reserver[leaf] for leaf in affinity_group.leaves() if leaf in reserver), text("another group")
+        )
+        lines.append(text("  It is being preempted: {group} waits for its devices.", group=preemptor))
+    if not booked.bound:
+        reason = reclaim.obstacle_on(core, entry, info.node)
         lines.append(
-            text("  It is not bound yet: node {node} would not take it now: {why}.", node=info.node, why=why)
-            if why else text("  Kubernetes has not confirmed the binding yet.")
+            text("  It is not bound yet: node {node} would not take it now: {why}.", node=info.node, why=reason)
+            if reason else text("  Kubernetes has not confirmed the binding yet.")
         )  # fmt: skip
     return {
-        "situation": "running" if known.bound else "assumed", "group": name, "node": info.node,
+        "situation": "running" if booked.bound else "assumed", "group": name, "node": info.node,
         "devices": list(info.devices), "hold": hold, "text": lines,
     }  # fmt: skip
 
 
 def _indented(line: str) -> Text:
-    """A line below a pod's first one, still to be said in any language."""
+    """A line below a pod's first one, still translatable."""
     return joined("", ("  ", line))
 
 
 def picture(core: DoorCore, cluster: str) -> Picture:
-    """The cells at this instant, as ``paictl cluster view`` draws them."""
+    """The current cells, as ``paictl cluster view`` draws them."""
     with core.sharing() as give_way:
         state, now = core.book.engine.state, from_unix(core.wall())
         waiting = [
             entry for entry in core.table
             if entry.reading is not None and entry.cached is not None and not entry.cached.node
         ]  # fmt: skip
-        seen = inspection.inspect(state, between=give_way)
+        cells = inspection.inspect(state, between=give_way)
         return Picture(
             cluster=cluster,
             now=now,
             epoch=EPOCH,
-            chains=chain_pictures(seen),
-            vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
+            chains=chain_pictures(cells),
+            vcs=vc_pictures(cells, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_nodes(core, give_way)),
             jobs=tuple(_jobs(core, waiting, now)),
             free=free_cells(state, give_way),
@@ -272,11 +274,11 @@ def _nodes(core: DoorCore, give_way: Callable[[], None]) -> Iterator[NodeView]:
 
 
 def _node(core: DoorCore, name: str) -> NodeView:
-    state, seen = core.book.engine.state, core.health.nodes.get(name)
+    state, status = core.book.engine.state, core.health.nodes.get(name)
     leaves = [leaf for cell in state.physical.nodes[name] for leaf in state.physical.leaves(cell)]
     condition = NodeCondition.READY
     if name in core.health.bad:
-        cordoned = seen is not None and seen.ready and not seen.schedulable
+        cordoned = status is not None and status.ready and not status.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
     machine = MachineSpec(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
@@ -285,66 +287,67 @@ def _node(core: DoorCore, name: str) -> NodeView:
 
 
 def _jobs(core: DoorCore, waiting: list[PodEntry], now: datetime) -> list[JobView]:
-    """Groups that hold devices, and groups of which pods wait."""
+    """Groups that hold devices, and groups with waiting pods."""
     shown: dict[str, JobView] = {}
-    for one in core.book.engine.state.groups.by_name.values():
-        devices = sum(size * number for size, number in one.members)
-        used = sum(size for (size, _), row in zip(one.members, one.pods, strict=True) for uid in row if uid)
-        running = JobState.WAITING if one.state is GroupState.PREEMPTING else JobState.RUNNING
-        shown[one.name] = JobView(
-            one.name, one.vc, str(one.priority), running, now, devices, now if used else None,
+    for gang in core.book.engine.state.groups.by_name.values():
+        devices = sum(size * number for size, number in gang.members)
+        used = sum(size for (size, _), row in zip(gang.members, gang.pods, strict=True) for uid in row if uid)
+        running = JobState.WAITING if gang.state is GroupState.PREEMPTING else JobState.RUNNING
+        shown[gang.name] = JobView(
+            gang.name, gang.vc, str(gang.priority), running, now, devices, now if used else None,
             number=len(shown) + 1, used=used,
         )  # fmt: skip
     for entry in waiting:
         if entry.reading is None or entry.cached is None or entry.reading.request.group in shown:
             continue
-        asked = entry.reading.request
-        devices = sum(size * number for size, number in asked.members)
-        shown[asked.group] = JobView(
-            asked.group, asked.vc, str(asked.priority), JobState.WAITING, now, devices,
+        request = entry.reading.request
+        devices = sum(size * number for size, number in request.members)
+        shown[request.group] = JobView(
+            request.group, request.vc, str(request.priority), JobState.WAITING, now, devices,
             number=len(shown) + 1, reason=entry.cached.reason,
         )  # fmt: skip
     return list(shown.values())
 
 
 def decisions(core: DoorCore, door: str) -> Json:
-    """``GET /v1/inspect/decisions``: what the core was told and decided, to be played again (`scheduler.playback`).
+    """``GET /v1/inspect/decisions``: what the core was told and decided, for playback (`scheduler.playback`).
 
-    A core that has stopped or is not open yet says what it has, too. Only the copying is done with the lock.
+    Also for a core that has stopped or is not open yet. Only the copying needs the lock.
     """
     with core.lock:
-        record, made = core.book.record(), core.wall()
-    return encode(record, {"paictl": __version__, "door": door, "made": made})
+        record, made_at = core.book.record(), core.wall()
+    return encode(record, {"paictl": __version__, "door": door, "made": made_at})
 
 
 class ViewCache:
-    """An answer that was expensive, for a while: looking must not keep scheduling waiting.
+    """Caches expensive answers: readers must not slow down scheduling.
 
-    It is made anew as soon as something has changed, but never in more than a tenth of the time.
+    An answer is made again as soon as something has changed, but making it never takes more than about a tenth of the
+    time.
     """
 
     SHARE: Final = 10
     MOST: Final = 64
-    """Questions that are remembered."""
+    """Answers that are cached."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._known: dict[str, tuple[float, DoorCore, int, bytes]] = {}
+        self._answers: dict[str, tuple[float, DoorCore, int, bytes]] = {}
 
     def peek(self, key: str, core: DoorCore) -> bytes | None:
-        """The answer to a question (a path) at a core if it is good enough."""
-        known = self._known.get(key)
-        if known is None or known[1] is not core:
+        """The cached answer to a question (a path) at a core, None if it is too old."""
+        cached = self._answers.get(key)
+        if cached is None or cached[1] is not core:
             return None
-        return known[3] if known[2] == core.book.engine.version or self.clock() < known[0] else None
+        return cached[3] if cached[2] == core.book.engine.version or self.clock() < cached[0] else None
 
     def get(self, key: str, core: DoorCore, make: Callable[[], bytes]) -> bytes:
-        """The answer to a question at a core, made if need be."""
-        if (known := self.peek(key, core)) is not None:
-            return known
+        """The answer to a question at a core, made if necessary."""
+        if (cached := self.peek(key, core)) is not None:
+            return cached
         began, version = self.clock(), core.book.engine.version
         data, now = make(), self.clock()
-        if len(self._known) >= self.MOST:
-            self._known.clear()
-        self._known[key] = now + self.SHARE * (now - began), core, version, data
+        if len(self._answers) >= self.MOST:
+            self._answers.clear()
+        self._answers[key] = now + self.SHARE * (now - began), core, version, data
         return data

@@ -1,7 +1,7 @@
 """Maintenance windows behind the doors: nodes that a pod may not get, and gangs that have to leave.
 
-What is closed and due follows from the windows and the clock at every look: nothing is remembered that a restart could
-lose but who was told. All functions need the core's lock, or take it.
+What is closed and due is computed from the windows and the clock each time: the only memory that a restart could lose
+is which pods were warned. All functions need the core's lock, or take it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALL: Final[frozenset[str]] = frozenset()
 
 
 def now_of(core: DoorCore) -> Millis:
-    """The present in milliseconds since 1970."""
+    """The current time in milliseconds since 1970."""
     return Millis(int(1000 * core.wall()))
 
 
@@ -41,10 +41,10 @@ def closed(core: DoorCore, entry: PodEntry) -> frozenset[str]:
 def within(
     core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str] | None
 ) -> tuple[PodRequest, frozenset[str] | None]:
-    """A request as the engine is asked while there are windows, and the nodes that count for it; both as they are else.
+    """The request for the engine while there are windows, and the nodes that count; both unchanged without windows.
 
-    Suggestions count for it then, even if it ignores those of kube-scheduler: a preemption that was begun is given up
-    if a window closes its place meanwhile.
+    With windows, suggestions count even if the pod ignores those of kube-scheduler: a preemption is given up if a
+    window closes its place in the meantime.
     """
     if not core.windows:
         return request, offered
@@ -52,13 +52,13 @@ def within(
     return replace(request, ignore_suggested=False), core.windows.left(nodes, closed(core, entry))
 
 
-def noted(core: DoorCore, entry: PodEntry, found: CachedDecision) -> CachedDecision:
-    """A decision with the nodes that were closed, and who waits says so."""
-    shut = closed(core, entry)
-    if not shut:
-        return found
-    reason = f"{found.reason}; {_closing(core, entry, shut)}" if found.kind == "wait" else found.reason
-    return replace(found, shut=shut, reason=reason)
+def noted(core: DoorCore, entry: PodEntry, decision: CachedDecision) -> CachedDecision:
+    """A decision with the closed nodes, which the reason of a waiting pod mentions."""
+    closed_nodes = closed(core, entry)
+    if not closed_nodes:
+        return decision
+    reason = f"{decision.reason}; {_closing(core, entry, closed_nodes)}" if decision.kind == "wait" else decision.reason
+    return replace(decision, closed=closed_nodes, reason=reason)
 
 
 def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
@@ -83,11 +83,11 @@ class MovedGang:
 
     gang: GangKey
     pods: tuple[PodRef, ...]
-    """All of its pods that hold devices and are not on their way out."""
+    """All of its pods that hold devices and are not being deleted."""
     why: str
 
     def event(self, pod: PodRef) -> PodEvent:
-        """What a pod of it is told once it is evicted."""
+        """The event of one of its pods, once evicted."""
         return PodEvent(
             pod, "MaintenanceEvicted", f"evicted, so that its gang starts elsewhere: {self.why}", warning=True
         )
@@ -121,25 +121,25 @@ def _pods_of(core: DoorCore, gangs: Mapping[GangKey, object]) -> dict[GangKey, t
 
 
 def warned(core: DoorCore) -> list[PodEvent]:
-    """Events for pods that have to leave a node by a window whose notice has come; each is told once by a leader."""
-    if not core.windows.found:
+    """Events for pods that a window will evict and whose notice period has begun; each leader sends one per pod."""
+    if not core.windows.current:
         return []
     with core.guarded():
         now, events = now_of(core), list[PodEvent]()
         noticed = [
             window
-            for window in core.windows.found
+            for window in core.windows.current
             if window.start - window.notice <= now < window.start and not window.hold
         ]
-        core.windows.told &= {
-            place for place in core.windows.told if place[0] in {window.name for window in core.windows.found}
+        core.windows.warned_pods &= {
+            place for place in core.windows.warned_pods if place[0] in {window.name for window in core.windows.current}
         }
         for window in noticed:
             for uid, pod in core.book.pods.items():
                 entry = core.table.by_uid.get(uid)
-                there = pod.info is not None and pod.info.node in window.nodes and entry is not None
-                if there and entry is not None and (window.name, uid) not in core.windows.told:
-                    core.windows.told.add((window.name, uid))
+                is_there = pod.info is not None and pod.info.node in window.nodes and entry is not None
+                if is_there and entry is not None and (window.name, uid) not in core.windows.warned_pods:
+                    core.windows.warned_pods.add((window.name, uid))
                     if not _ends_before(entry, window):
                         assert pod.info is not None  # noqa: S101 - asked above
                         events.append(PodEvent(entry.ref, "MaintenancePlanned", _words(window, pod.info.node)))
@@ -147,7 +147,7 @@ def warned(core: DoorCore) -> list[PodEvent]:
 
 
 def _ends_before(entry: PodEntry, window: Window) -> bool:
-    """Whether a pod that runs ends before a window; without a word about its start it may not."""
+    """Whether a running pod ends before a window; if its start is unknown, it may not."""
     return entry.limit is not None and entry.began is not None and entry.began + entry.limit <= window.start
 
 
@@ -160,6 +160,6 @@ def _words(window: Window, node: str) -> str:
 def counts(core: DoorCore) -> dict[str, int]:
     """Windows by state, for the metrics."""
     now = now_of(core)
-    current = [window for window in core.windows.found if now < window.end]
+    current = [window for window in core.windows.current if now < window.end]
     active = sum(window.is_active(now) for window in current)
     return {"planned": len(current) - active, "active": active}

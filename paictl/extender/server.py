@@ -70,7 +70,7 @@ class ExtenderApi(Api):
             if verb is None:
                 await looks(scope, receive, send)
             else:
-                response = await self.asked(lambda: self._checked_verb(verb, scope, receive))
+                response = await self.respond(lambda: self._checked_verb(verb, scope, receive))
                 await response(scope, receive, send)
 
         return answer

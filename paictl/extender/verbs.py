@@ -7,7 +7,7 @@ from typing import Final
 from paictl.doors import pod_events, reclaim
 from paictl.doors.binder import Binder, booked
 from paictl.doors.core import Binding, DoorCore
-from paictl.doors.deciding import decided
+from paictl.doors.deciding import decision_for
 from paictl.doors.table import CachedDecision, PodEntry, pod_ref
 from paictl.extender.wire import BindArgs, FilterArgs, FilterResult, PreemptArgs, Victims, same_for_all
 from paictl.scheduler.decision import Bind, Phase, Preempt
@@ -23,7 +23,7 @@ def filter_nodes(core: DoorCore, args: FilterArgs) -> FilterResult:
         if core.table.has_gone(pod_ref(args.pod).uid):  # it was deleted while the question was under way
             return FilterResult(hopeless=same_for_all(args.names, "the pod is gone"))
         entry = core.table.named_by(args.pod)
-        entry.asked = core.asked = core.clock()
+        entry.asked_at = core.asked_at = core.clock()
         entry.was_asked, entry.requeues = True, 0
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
@@ -31,7 +31,7 @@ def filter_nodes(core: DoorCore, args: FilterArgs) -> FilterResult:
             core.record(pod_events.unreadable(entry.ref, entry.problem))
             return FilterResult(hopeless=same_for_all(args.names, str(entry.problem.message)))
         reclaim.reconsider(core, entry, args.names)
-        cached = decided(core, entry, entry.reading.request, args.names)
+        cached = decision_for(core, entry, entry.reading.request, args.names)
         core.decisions[cached.kind] += 1
         return _answer(core, entry, cached, args)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from paictl.cluster.interface import JobState, JobView
 from paictl.sim.job import BadRow, Job, Share, Trace, TraceJobError, TraceStatus
-from paictl.sim.traces.native import written
+from paictl.sim.traces.native import to_csv
 from paictl.units import millis_between
 from paictl.workload.job import PRIORITIES
 
@@ -19,7 +19,7 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
 
     Work is the time of the last attempt, and what a job did before it was preempted is not in it: the simulator adds
     its own preemptions. Jobs that still wait or run, never ran, or have times that cannot be are in `Trace.bad` by
-    their number. The hash is that of the jobs as a table (`native.written`). Raises `TraceJobError` if no job ended.
+    their number. The hash is that of the jobs as a table (`native.to_csv`). Raises `TraceJobError` if no job ended.
     """
     first = min((job.submitted for job in jobs), default=None)
     usable: list[Job] = []
@@ -50,7 +50,7 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
             where=f"cluster {cluster}",
             hint="waiting and running jobs are not included: paictl job list",
         )
-    return Trace(tuple(usable), f"cluster:{cluster}", hashlib.sha256(written(usable).encode()).hexdigest(), "cluster",
+    return Trace(tuple(usable), f"cluster:{cluster}", hashlib.sha256(to_csv(usable).encode()).hexdigest(), "cluster",
                  tuple(bad))  # fmt: skip
 
 

@@ -159,7 +159,7 @@ def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
         return []
     missing = _incomplete(core, members)
     if missing:
-        gathering = max(entry.met for entry in members) > core.clock() - GATHERING
+        gathering = max(entry.first_seen for entry in members) > core.clock() - GATHERING
         _hold(core, members, missing, young=-math.inf if gathering else math.inf)
         return []
     pending = _pending(core, members)
@@ -334,7 +334,7 @@ def _hold(core: PlacerCore, members: list[PodEntry], why: str, *, young: float =
     """Members wait whatever is free; those met after `young` are not told, as it may be over in a moment."""
     for entry in members:  # of no version: another member changes the answer, and not the engine
         entry.cached = CachedDecision(-1, "wait", why)
-        if entry.met <= young:
+        if entry.first_seen <= young:
             _explain(core, entry, why)
 
 

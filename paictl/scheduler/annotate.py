@@ -24,28 +24,30 @@ class Annotator:
     """
 
     def __init__(self) -> None:
-        self._of: tuple[object, ...] = ()
+        self._basis: tuple[object, ...] = ()
         self._rows: tuple[tuple[PodPlacement, ...], ...] = ()
 
     def bind_info(self, state: State, decision: Bind, *, promised: bool = False) -> BindInfo:
         """The annotation of the pod that `decision` binds.
 
         Leaves that the configuration no longer has are filled in from the annotation that the group was recovered
-        from: a running pod stays where it is. A lazily preempted group has no preassigned cells; with `promised` it
-        tells those that it was bound with, so that it asks for its guarantee again after a restart.
+        from: a running pod stays where it is. A lazily preempted group has no preassigned cells; with `promised` its
+        annotation names those that it was bound with, so that it asks for its guarantee again after a restart.
         """
         group = state.groups.by_name.get(decision.request.group)
         old = group.info if group else None
         levels = group.levels if group and promised else None
         placement, tree = decision.placement, state.physical
-        # what the rows depend on beside the configuration; immutable, so the same object says the same
-        of = state, placement.physical, placement.virtual, levels, old
-        if len(of) != len(self._of) or any(one is not other for one, other in zip(of, self._of, strict=True)):
-            self._of, self._rows = of, _rows(state, placement, levels, old)
-        mine = self._rows[decision.slot.member][decision.slot.pod]
+        # all that the rows depend on besides the configuration; immutable, so the same objects give the same rows
+        basis = state, placement.physical, placement.virtual, levels, old
+        if len(basis) != len(self._basis) or any(
+            part is not cached for part, cached in zip(basis, self._basis, strict=True)
+        ):
+            self._basis, self._rows = basis, _rows(state, placement, levels, old)
+        place = self._rows[decision.slot.member][decision.slot.pod]
         first = placement.physical[decision.slot.member][decision.slot.pod][0]
         chain = tree.chains[tree.chain[first]].name if first != NO_LEAF else old.chain if old else ""
-        return BindInfo(mine.node, mine.devices, chain, self._rows)
+        return BindInfo(place.node, place.devices, chain, self._rows)
 
 
 def _rows(
@@ -77,7 +79,7 @@ def _preassigned(
     virtual: tuple[VirtualCell, ...] | None,
     levels: tuple[int, ...] | None,
 ) -> tuple[str, ...]:
-    """Preassigned cell type of each leaf that is there, empty without a guarantee; `NO_LEAF` gets any."""
+    """Preassigned cell type of each existing leaf, empty without a guarantee; what `NO_LEAF` gets is not used."""
     cells, tree = state.virtual, state.physical
     if virtual:
         return tuple(cells.type_of(cells.root[twin]) if twin != NO_VIRTUAL else "" for twin in virtual)
@@ -101,7 +103,7 @@ def _pod(
     if NO_LEAF not in leaves:
         return PodPlacement(tree.node_name(leaves[0]), tuple(map(tree.device, leaves)), kinds)
     devices, types = [], []
-    absent = UNKNOWN if old is None and promised else ""  # "" would say that its group has no guarantee
+    absent = UNKNOWN if old is None and promised else ""  # "" would mean that its group has no guarantee
     for i, leaf in enumerate(leaves):
         if leaf == NO_LEAF:
             devices.append(old.devices[i] if old else NO_LEAF)

@@ -1,4 +1,4 @@
-"""Which virtual cell stands on which physical cell.
+"""Which virtual cell is bound to which physical cell.
 
 Invariant: a bijection between bound cells; the parent of a bound virtual cell is bound to the parent of its
 physical cell; a pinned cell is never unbound.
@@ -58,7 +58,7 @@ class CellBinding:
             self.open_roots[key] = (1 << len(cells)) - 1
 
     def key(self, root: VirtualCell) -> RootKey:
-        """Under which key a preassigned cell is listed."""
+        """The key under which a preassigned cell is listed."""
         return self.tree.preassigned[root].vc, self.tree.chain[root], self.tree.level[root]
 
     def pin(self, cell: PhysicalCell, root: VirtualCell) -> None:
@@ -80,7 +80,7 @@ class CellBinding:
         return NO_VIRTUAL
 
     def bind(self, cell: PhysicalCell, virtual: VirtualCell) -> bool:
-        """Bind a pair and, as far as they are unbound, their parents; True if that bound a preassigned cell."""
+        """Bind a pair and those of their parents that are unbound; True if that bound a preassigned cell."""
         above, above_virtual = self.physical_tree.parent, self.tree.parent
         while True:
             self._set(cell, virtual)
@@ -94,7 +94,7 @@ class CellBinding:
                 return False
 
     def release(self, cell: PhysicalCell) -> None:
-        """Unbind a physical cell that is no longer used and those of its parents that have no bound child left."""
+        """Unbind a physical cell that is no longer used, and every parent that has no bound child left."""
         while cell not in self.pinned:
             virtual = self.virtual[cell]
             self.unbind(cell)

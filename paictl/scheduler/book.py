@@ -1,9 +1,9 @@
-"""The book around the engine: which pods there are, what was decided about each, and what became of it.
+"""The book around the engine: the pods, what was decided about each, and what became of it.
 
 A scheduler outside (kube-scheduler's extender, the embedded cluster, a replay) asks about pods one by one and later
-says what happened: a binding took effect, Kubernetes confirmed it, a pod is gone, a node failed, the process
-restarts. The book keeps the decisions between those moments, so that a pod asked again gets the answer it has been
-given, a decision takes effect once, and a restart finds all pods that run. Not thread-safe: one lock for it all.
+reports what happened: a binding took effect, Kubernetes confirmed it, a pod is gone, a node failed, the process
+restarts. The book keeps the decisions in between, so that asking about a pod again gives the same answer, a decision
+takes effect once, and a restart finds all running pods. Not thread-safe: hold one lock around every call.
 
 A pod goes through ``asked → planned (Bind) → allocated (its devices are taken) → bound (Kubernetes says so)``; `cancel`
 leads back from allocated, `gone` ends it anywhere.
@@ -49,7 +49,7 @@ class Planned:
 
 @frozen
 class BookedPod:
-    """One pod: what was decided and has not taken effect, or the bind annotation of what has."""
+    """One pod: a decision that has not taken effect yet, or the bind annotation of one that has."""
 
     request: PodRequest
     planned: Planned | None = None
@@ -73,10 +73,10 @@ class Insist:
 
 @frozen
 class ScheduleResult:
-    """What is to be done about a pod.
+    """The answer about a pod.
 
     `info` is the bind annotation if the decision is a `Bind` or `Insist`; `outcomes` are the changes that came
-    with the answer, a `Bind` that has not taken effect yet not among them.
+    with the answer, without those of a `Bind` that has not taken effect yet.
     """
 
     decision: Decision | Insist
@@ -86,7 +86,7 @@ class ScheduleResult:
 
 @frozen
 class Allocation:
-    """A binding took effect: what is to be written to the pod, its group as it is now, and what changed."""
+    """A binding took effect: the annotation to write to the pod, its group as it is now, and what changed."""
 
     request: PodRequest
     info: BindInfo
@@ -100,7 +100,7 @@ class Allocation:
 
 @frozen
 class Preemption:
-    """A preemption in progress: the pods that wait for it and the pods that have to go, by node."""
+    """A preemption in progress: the pods that wait for it, and the pods that have to go, by node."""
 
     group: str
     waiting: tuple[str, ...]
@@ -114,11 +114,11 @@ class Book:
         self.engine = engine
         self.pods: dict[str, BookedPod] = {}
         self.health: dict[str, bool] = {}
-        """The last report about each node, those that the configuration does not have as well."""
+        """The last report about each node, including nodes that are not in the configuration."""
         self.bad_devices: set[tuple[str, int]] = set()
         """Node and index of the devices that were last reported bad."""
         self._last: dict[str, dict[Slot, object]] = {}
-        """By gang that may be repaired, the place that each slot's last pod had, where that pod is gone."""
+        """For gangs that may be repaired: the last place of each slot's pod, once that pod is gone."""
 
     # --- nodes
 
@@ -128,7 +128,7 @@ class Book:
         return self.engine.observe(NodeHealth(node, healthy), now)
 
     def report_device(self, node: str, device: int, healthy: bool, now: float | None = None) -> list[Outcome]:
-        """A device of a node can be used, or it cannot, whatever was reported about its node."""
+        """A device of a node is usable or not, whatever was reported about its node."""
         if healthy:
             self.bad_devices.discard((node, device))
         else:
@@ -146,15 +146,15 @@ class Book:
     ) -> ScheduleResult:
         """Decide about one pod.
 
-        A `Bind` takes effect with `allocate`; all else is done at once: in the preempting phase a `Preempt`
+        A `Bind` takes effect with `allocate`; other decisions take effect at once: in the preempting phase a `Preempt`
         reserves its place. A pod that holds devices gets `Insist`. Raises `RequestError` if the request cannot be
         served as it stands or the pod is bound already.
         """
-        known = self.pods.get(request.uid)
-        if known is not None and known.info is not None:
-            if phase is Phase.FILTERING and not known.bound:
-                return ScheduleResult(Insist(known.request, known.info), known.info)
-            raise RequestError(known.request.name, "uid", f"the pod is already bound to node {known.info.node}")
+        booked = self.pods.get(request.uid)
+        if booked is not None and booked.info is not None:
+            if phase is Phase.FILTERING and not booked.bound:
+                return ScheduleResult(Insist(booked.request, booked.info), booked.info)
+            raise RequestError(booked.request.name, "uid", f"the pod is already bound to node {booked.info.node}")
         decision = self.engine.plan(request, suggested, phase)
         if not isinstance(decision, Bind):
             self.pods[request.uid] = BookedPod(request)
@@ -171,13 +171,13 @@ class Book:
     def place(
         self, request: PodRequest, suggested: Collection[str] | None = None, now: float | None = None
     ) -> ScheduleResult | Allocation:
-        """Decide about one pod and carry it out: for a scheduler that binds and preempts by itself.
+        """Decide about one pod and carry out the decision: for a scheduler that binds and preempts by itself.
 
         A `Bind` takes effect at once (an `Allocation` comes back); where victims have to go first, the place is
         reserved and the answer is `Preempt`. Otherwise as `schedule`.
         """
-        known = self.pods.get(request.uid)
-        if known is not None and known.info is not None:
+        booked = self.pods.get(request.uid)
+        if booked is not None and booked.info is not None:
             return self.schedule(request, suggested, Phase.FILTERING, now)
         decision = self.engine.plan(request, suggested, Phase.FILTERING)
         if isinstance(decision, Preempt):
@@ -189,13 +189,13 @@ class Book:
         return ScheduleResult(decision, outcomes=tuple(self._carry_out(decision, now)))
 
     def _planned(self, decision: Bind) -> Planned:
-        """A decision with its annotation, which counts the repairs of the gang as far as its pods know of them.
+        """A decision with its annotation, which counts the gang's repairs as recorded by its pods.
 
-        An annotation from before a repair says where a member was; recovery goes by the one that counts most.
+        An annotation from before a repair names the member's old place; recovery goes by the highest count.
         """
         info = self.engine.bind_info(decision)
-        if decision.request.repair and (known := self._annotations(decision.request.group)):
-            newest = max(known, key=lambda one: one.repairs)
+        if decision.request.repair and (annotations := self._annotations(decision.request.group)):
+            newest = max(annotations, key=lambda annotation: annotation.repairs)
             moved = decision.repairs or not info.has_places_of(newest)
             info = replace(info, repairs=newest.repairs + moved)
         elif decision.repairs:
@@ -205,17 +205,18 @@ class Book:
     def _was_moved(self, decision: Bind, info: BindInfo) -> bool:
         """Whether the pod's place is one to which its gang was moved since the last pod there.
 
-        After a restart of this process nobody knows that one: then, whether the gang's oldest annotation has another.
+        After a restart of this process that pod is unknown; then whether the gang's oldest annotation has another
+        place.
         """
         if (last := self._last.get(decision.request.group, {}).get(decision.slot)) is not None:
             return last != info.place_at(decision.slot)
-        if not decision.request.repair or not (known := self._annotations(decision.request.group)):
+        if not decision.request.repair or not (annotations := self._annotations(decision.request.group)):
             return False
-        oldest = min(known, key=lambda one: one.repairs)
+        oldest = min(annotations, key=lambda annotation: annotation.repairs)
         return oldest.place_at(decision.slot) != info.place_at(decision.slot)
 
     def _annotations(self, name: str) -> list[BindInfo]:
-        """Those of the pods that hold the places of a group."""
+        """The annotations of the pods that hold the places of a group."""
         group = self.engine.state.groups.by_name.get(name)
         uids = () if group is None else [uid for row in group.pods for uid in row if uid]
         return [pod.info for uid in uids if (pod := self.pods.get(uid)) and pod.info is not None]
@@ -236,7 +237,7 @@ class Book:
         decision, info = pod.planned.decision, pod.planned.info
         repairs = decision.repairs or self._was_moved(decision, info)
         by_name = self.engine.state.groups.by_name
-        before = by_name.get(pod.request.group)  # it may have ended since the decision, which then no longer holds
+        before = by_name.get(pod.request.group)  # None if it ended since: the decision no longer holds
         moved = len(moved_slots(before, decision)) if decision.repairs and before is not None else 0
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
@@ -258,17 +259,17 @@ class Book:
         one assumed, is entered where it runs.
         """
         uid = pod.request.uid
-        known = self.pods.get(uid)
-        if known is not None and known.info == pod.info:
+        booked = self.pods.get(uid)
+        if booked is not None and booked.info == pod.info:
             self.bound(uid)
             return []
-        outcomes = self.engine.observe(PodGone(uid), now) if known is not None and known.info is not None else []
+        outcomes = self.engine.observe(PodGone(uid), now) if booked is not None and booked.info is not None else []
         outcomes += self.engine.observe(PodRecovered(pod.request, pod.info), now)
         self.pods[uid] = BookedPod(pod.request, None, pod.info, bound=True)
         return outcomes
 
     def cancel(self, uid: str, now: float | None = None) -> list[Outcome]:
-        """A binding did not come: the pod's devices are free again, and it is asked about like a new one.
+        """A binding failed: the pod's devices are free again, and the pod counts as new.
 
         Nothing happens to a pod that holds none. Raises `RequestError` if Kubernetes has confirmed the binding.
         """
@@ -282,17 +283,17 @@ class Book:
         return outcomes
 
     def gone(self, uid: str, now: float | None = None) -> list[Outcome]:
-        """A pod was deleted or ended, whether it ran, was assumed to, or waited."""
+        """A pod was deleted or ended, whether it was running, assumed to run, or waiting."""
         outcomes = self._leave(uid, now)
         self.pods.pop(uid, None)
         return outcomes
 
     def _leave(self, uid: str, now: float | None) -> list[Outcome]:
-        """A pod holds its place no longer; who takes that next has not moved."""
-        pod, held = self.pods.get(uid), self.engine.state.groups.slots.get(uid)
+        """A pod no longer holds its place; the next pod that takes the place has not moved."""
+        pod, assignment = self.pods.get(uid), self.engine.state.groups.slots.get(uid)
         outcomes = self.engine.observe(PodGone(uid), now)
-        if held is not None:
-            group, slot, _ = held
+        if assignment is not None:
+            group, slot, _ = assignment
             if group not in self.engine.state.groups.by_name:
                 self._last.pop(group, None)
             elif pod is not None and pod.info is not None and pod.request.repair:
@@ -302,19 +303,20 @@ class Book:
     # --- restart
 
     def restart(
-        self, spec: ClusterSpec, kept: Collection[str] | None = None, *, pods_first: bool = False
+        self, spec: ClusterSpec, remaining: Collection[str] | None = None, *, pods_first: bool = False
     ) -> list[Outcome]:
         """The process restarts, perhaps with another configuration, and recovers from what the nodes and pods say.
 
-        `kept` are the uids of the pods that are still there (None: all). What was only asked or planned is
-        forgotten, what holds devices counts as bound. `pods_first` recovers the pods before the nodes are reported.
-        Raises `SpecError` if the specification is unsound; then nothing has happened, and the old engine goes on.
+        `remaining` are the uids of the pods that still exist (None: all). Pods that were only asked about or planned
+        are forgotten, and pods that hold devices count as bound. `pods_first` recovers the pods before the nodes are
+        reported.
+        Raises `SpecError` if the specification is unsound; then nothing has changed, and the old engine stays in use.
         """
         engine = Engine(spec)
         running = [
             RunningPod(pod.request, pod.info)
             for uid, pod in self.pods.items()
-            if pod.info is not None and (kept is None or uid in kept)
+            if pod.info is not None and (remaining is None or uid in remaining)
         ]
         self.engine, self.pods, self._last = engine, {}, {}
         if pods_first:
@@ -322,17 +324,19 @@ class Book:
         return [*self._recover_nodes(), *self.recover(running)]
 
     def _recover_nodes(self) -> list[Outcome]:
-        """In the order of the configuration, whatever order the reports came in."""
-        place = {name: number for number, name in enumerate(self.engine.state.physical.nodes)}
-        known = sorted(self.health.items(), key=lambda one: place.get(one[0], len(place)))
+        """Report nodes to a new engine in the order of the configuration, not in the order of the reports."""
+        position = {name: number for number, name in enumerate(self.engine.state.physical.nodes)}
+        reports = sorted(self.health.items(), key=lambda report: position.get(report[0], len(position)))
         events = [LeafHealth(node, device, healthy=False) for node, device in sorted(self.bad_devices)]
-        outcomes = [one for event in events for one in self.engine.observe(event)]
-        return outcomes + [one for name, healthy in known for one in self.engine.observe(NodeHealth(name, healthy))]
+        outcomes = [outcome for event in events for outcome in self.engine.observe(event)]
+        return outcomes + [
+            outcome for name, healthy in reports for outcome in self.engine.observe(NodeHealth(name, healthy))
+        ]
 
     def recover(self, pods: Iterable[RunningPod], now: float | None = None) -> list[Outcome]:
-        """Enter the pods that run, in any order.
+        """Enter the running pods, in any order.
 
-        An `Ignored` says which of them does not agree with its own annotation and therefore holds nothing.
+        An `Ignored` names each pod that contradicts its annotation and therefore holds nothing.
         """
         running = list(pods)
         self.pods |= {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running}
@@ -341,10 +345,10 @@ class Book:
     def resume(
         self, pods: Mapping[str, BookedPod], health: Mapping[str, bool], bad_devices: Iterable[tuple[str, int]]
     ) -> None:
-        """Take over pods, nodes and devices that the engine knows already: the book's own part of a dump."""
+        """Take over pods, nodes and devices that the engine already knows: the book's own part of a dump."""
         self.pods, self.health, self.bad_devices = dict(pods), dict(health), set(bad_devices)
 
-    # --- looking
+    # --- queries
 
     def holds(self, uid: str) -> bool:
         """Whether a pod holds devices here, confirmed or not."""
@@ -356,7 +360,7 @@ class Book:
         return [uid for uid, pod in self.pods.items() if pod.assumed]
 
     def preemptions(self) -> list[Preemption]:
-        """The preemptions in progress, by group: whom to evict still, and for whom."""
+        """The preemptions in progress, by group: the pods still to evict, and those they go for."""
         groups = self.engine.state.groups.by_name.values()
         return [
             Preemption(group.name, tuple(sorted(group.preempting)), self.engine.victims(group.leaves()))

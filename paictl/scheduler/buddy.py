@@ -1,4 +1,4 @@
-"""Free physical cells per chain and level: split on taking, merged on giving back.
+"""Free physical cells per chain and level: split when taken, merged when given back.
 
 Invariant: free cells and taken ones partition the leaves, and free siblings never fill their parent (it would
 have been merged). Source: HiveD paper §4, "buddy cell allocation".

@@ -49,7 +49,7 @@ class BindInfo:
     members: tuple[tuple[PodPlacement, ...], ...]
     """In ascending order of leaf cells per pod."""
     repairs: int = 0
-    """Grows with each repair of the group: of several annotations the one with most says where all members are."""
+    """Grows with each repair of the group: of several annotations, the one with the most says where all members are."""
 
     def place_at(self, slot: Slot) -> tuple[str, tuple[int, ...]] | None:
         """Node and devices of a slot of the group; None if the annotation does not have it."""
@@ -63,7 +63,7 @@ class BindInfo:
         if self.members is other.members:
             return True
         ours, theirs = (
-            [[(place.node, place.devices) for place in pods] for pods in one.members] for one in (self, other)
+            [[(place.node, place.devices) for place in pods] for pods in info.members] for info in (self, other)
         )
         return ours == theirs
 
@@ -95,7 +95,7 @@ class Failure(StrEnum):
 
 @frozen
 class RejectedView:
-    """One view that was tried in vain. `view` is ``chain NAME`` or ``pinned cell ID``."""
+    """A view that has no place for a group. `view` is ``chain NAME`` or ``pinned cell ID``."""
 
     view: str
     vc: str
@@ -109,9 +109,9 @@ class RejectedView:
 
 @frozen
 class Bind:
-    """Run the pod in `slot` of its group, whose place (all of it) is `placement`.
+    """Run the pod in `slot` of its group, whose whole placement is `placement`.
 
-    If the group is new, `lazy` are groups that lose their virtual leaves to it, and `cancel` those whose
+    If the group is new, `lazy` are the groups that lose their virtual leaves to it, and `cancel` those whose
     preemption it overrules. `engine.bind_info` makes the annotation.
     """
 
@@ -122,18 +122,18 @@ class Bind:
     lazy: tuple[str, ...] = ()
     cancel: tuple[str, ...] = ()
     joins: bool = False
-    """Whether the group was preempting until now and the pod counts as one that waits for it."""
+    """Whether the group was preempting until now, and the pod one of those that waited for it."""
     repairs: bool = False
-    """Whether the group runs, and `slot` is to move to where `placement` has it, as other slots without a pod may."""
+    """Whether the group is running and `slot` moves to its place in `placement`; other empty slots may move as well."""
 
 
 @frozen
 class Preempt:
     """`victims` must go first: node name and the uids of the pods there, both in order.
 
-    With a `placement` a new preemption starts there when the decision is applied; without one the group is
-    preempting already (`joins`), or the phase does not allow it. With `repairs` the place is for these slots of a group
-    that runs, and `request` stands for their members (`repair.member_request`).
+    With a `placement`, a new preemption starts there when the decision is applied; without one, the group is already
+    preempting (`joins`) or the phase does not allow it. With `repairs`, the place is for these slots of a running
+    group, and `request` stands in for their members (`repair.member_request`).
     """
 
     request: PodRequest

@@ -2,14 +2,14 @@
 
 When fewer healthy cells of a level are left than a VC may still take, the difference is *doomed*: that many of
 its free cells are bound to bad physical cells, so that the VC's scheduler sees them as bad and its owner can be
-told. Source: HiveD's doomed bad cells; docs/hived-semantics.md §6.
+informed. Source: HiveD's doomed bad cells; docs/hived-semantics.md §6.
 
-What is doomed is a function of what is used and what is bad, never of the way there: HiveD keeps a doomed cell
-until an event happens to touch its level, so that a restart of its scheduler, or another order in which nodes fail,
-changes what a VC is offered. Here nothing is doomed on the way. A change only marks its chain as unsettled, and
-`settle` does the chain anew before anybody looks: levels from the top down (a doomed cell takes those below it out),
-VCs by name, bad and virtual cells by smallest id. A burst of node reports is settled once. Doomed cells keep their
-virtual cells from one settling to the next, so that these also depend on when somebody looked.
+What is doomed depends on what is used and what is bad, never on history. HiveD keeps a doomed cell until an event
+happens to touch its level, so that a restart of its scheduler, or another order in which nodes fail, changes what a VC
+is offered. Here a change only marks its chain as unsettled, and `settle` recomputes the chain before the state is read:
+levels from the top down (a doomed cell takes out those below it), VCs by name, bad and virtual cells by smallest id. A
+burst of node reports is settled once. Doomed cells keep their virtual cells from one settling to the next, so that
+these also depend on when the state was read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Doomed:
     """The commitments of physical cells to VCs, real or doomed.
 
     `bad[chain][level]` is the set of ranks of bad cells that are left (see `Ledger.left`), `bad_count` its size;
-    `cells[vc, chain, level]` the set of ranks of physical cells that are committed to show badness and for nothing
-    else, `count[chain][level]` their number; `unsettled` the chains of which this may be out of date, and whether
+    `cells[vc, chain, level]` the set of ranks of physical cells that are committed only to show that they are bad,
+    `count[chain][level]` their number; `unsettled` the chains of which this may be out of date, and whether
     the choice of bad cells may have changed, not only their number; `passed_over` the chains in which a smaller bad
-    cell could not be had without breaking a promise.
+    cell could not be taken without breaking a promise.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Doomed:
     )  # fmt: skip
 
     KEPT: Final = 256
-    """So many doomed cells keep their virtual cells when a chain is settled; more get new ones, at half the cost."""
+    """Up to this many doomed cells keep their virtual cells in a settling; more get new ones, at half the cost."""
 
     def __init__(self, ledger: Ledger, binding: CellBinding, counts: Counts, journal: Journal) -> None:
         self.ledger = ledger
@@ -96,9 +96,9 @@ class Doomed:
         self._unsettle(chain, choice=self._lies_in_bad(cell))
 
     def _lies_in_bad(self, cell: PhysicalCell) -> bool:
-        """Whether some cell above is bad, which may be whole or not because of this one.
+        """Whether a cell above is bad, which taking or giving back this one may split or complete.
 
-        All the way up, not only as far as free cells merge now: were nothing doomed they might merge higher.
+        Looks all the way up, not only as far as free cells merge now: with nothing doomed they might merge higher.
         """
         return bool(self.counts.bad[self.tree.ancestor(cell, self.tree.chains[self.tree.chain[cell]].top)])
 
@@ -141,7 +141,7 @@ class Doomed:
                 self.show(cell)
 
     def turned_healthy(self, cell: PhysicalCell) -> None:
-        """A physical cell healed: what was bound below a preassigned cell only to show it is unbound again."""
+        """A physical cell healed: if it was bound below a preassigned cell only to show badness, it is unbound."""
         if self.buddy.holder(cell) >= 0:
             self._flip_bad(cell, -1)
         else:
@@ -151,7 +151,7 @@ class Doomed:
                 self.binding.unbind(cell)
 
     def turned(self, chain: ChainIndex) -> None:
-        """Cells of a chain have turned bad or healthy, each of them reported above: other ones may be doomed now."""
+        """Cells of a chain have turned bad or healthy (each was reported): other cells may have to be doomed now."""
         self._unsettle(chain, choice=True)
 
     def show(self, cell: PhysicalCell) -> None:
@@ -172,7 +172,7 @@ class Doomed:
         return NO_PHYSICAL if rank is None else self.tree.at[key[1]][key[2]][rank]
 
     def claim(self, cell: PhysicalCell, vc: str) -> None:
-        """A doomed cell of `vc` is used after all, for its healthy part or by what runs: now it is like any other."""
+        """A doomed cell of `vc` is used after all, for its healthy part or by a running group: no longer doomed."""
         if self.is_doomed(cell, vc):
             self._set(cell, vc, doomed=False)
             self._unsettle(self.tree.chain[cell], choice=True)
@@ -184,14 +184,14 @@ class Doomed:
         self.give(cell, vc)
 
     def clear(self, chain: ChainIndex) -> bool:
-        """Unbind all doomed cells of a chain; whether there were any. They are back with the next `settle`."""
-        found = self.present(chain)
-        for vc, cell in found:
+        """Unbind all doomed cells of a chain; whether there were any. The next `settle` brings them back."""
+        doomed = self.cells_in(chain)
+        for vc, cell in doomed:
             self.free(cell, vc)
-        return bool(found)
+        return bool(doomed)
 
     def settle(self) -> None:
-        """Doom in every unsettled chain what has to be, and nothing else."""
+        """Doom exactly the cells that have to be doomed in every unsettled chain."""
         for chain, choice in sorted(self.unsettled.items()):
             chosen_anew = choice and any(self.count[chain])  # a flap where nothing is doomed leaves no choice
             if chosen_anew or chain in self.passed_over or not self._is_settled(chain):
@@ -201,8 +201,8 @@ class Doomed:
     def _is_settled(self, chain: ChainIndex) -> bool:
         """Whether every level has as many doomed cells as it must, and if there are any, no more than that.
 
-        Then the same bad cells would be chosen again: doing it anew takes the same ones in the same order, and what
-        each of them costs in surplus has been paid, so none would be passed over.
+        Then the same bad cells would be chosen again: recomputing takes the same ones in the same order, and their cost
+        in surplus has been paid, so none would be passed over.
         """
         left, bad = self.ledger.left[chain], self.bad_count[chain]
         for level in range(len(bad) - 1, 0, -1):
@@ -214,19 +214,19 @@ class Doomed:
         return True
 
     def _settle(self, chain: ChainIndex) -> None:
-        """Do a chain anew, if need be; cells that stay doomed stay bound as they are unless there are many."""
-        present = self.present(chain)
-        if len(present) > self.KEPT or not present:
+        """Recompute a chain; cells that stay doomed keep their binding unless there are many."""
+        before = self.cells_in(chain)
+        if len(before) > self.KEPT or not before:
             self._do_anew(chain)
             return
         mark = self.journal.begin()
         self._do_anew(chain)
-        wanted, passed_over = set(self.present(chain)), chain in self.passed_over
+        required, passed_over = set(self.cells_in(chain)), chain in self.passed_over
         self.journal.rollback(mark)
-        for vc, cell in present:
-            if (vc, cell) not in wanted:
+        for vc, cell in before:
+            if (vc, cell) not in required:
                 self.free(cell, vc)
-        for vc, cell in sorted(wanted.difference(present)):
+        for vc, cell in sorted(required.difference(before)):
             self._commit(cell, vc)
         self._note_passed_over(chain, passed_over)
 
@@ -236,13 +236,13 @@ class Doomed:
         for level in range(len(self.bad[chain]) - 1, 0, -1):
             self._doom(chain, level)
 
-    def wanted(self, chain: ChainIndex) -> set[tuple[str, PhysicalCell]]:
-        """What has to be doomed in a chain, found by doing it all anew; nothing changes."""
+    def required(self, chain: ChainIndex) -> set[tuple[str, PhysicalCell]]:
+        """What has to be doomed in a chain, recomputed from scratch; changes nothing."""
         mark = self.journal.begin()
         self._do_anew(chain)
-        found = set(self.present(chain))
+        required = set(self.cells_in(chain))
         self.journal.rollback(mark)
-        return found
+        return required
 
     def _note_passed_over(self, chain: ChainIndex, passed_over: bool) -> None:
         if passed_over and chain not in self.passed_over:
@@ -250,15 +250,15 @@ class Doomed:
         elif not passed_over and chain in self.passed_over:
             self.journal.drop(self.passed_over, chain)
 
-    def present(self, chain: ChainIndex) -> list[tuple[str, PhysicalCell]]:
-        """VC and physical cell of what is doomed in a chain."""
+    def cells_in(self, chain: ChainIndex) -> list[tuple[str, PhysicalCell]]:
+        """VC and physical cell of each doomed cell of a chain."""
         at = self.tree.at[chain]
         if not any(self.count[chain]):
             return []
         return [
             (vc, at[level][rank])
-            for (vc, of, level), ranks in sorted(self.cells.items())
-            if of == chain
+            for (vc, of_chain, level), ranks in sorted(self.cells.items())
+            if of_chain == chain
             for rank in members(ranks)
         ]
 
@@ -270,8 +270,8 @@ class Doomed:
         self.take(cell, vc)
 
     def _unsettle(self, chain: ChainIndex, *, choice: bool) -> None:
-        known = self.unsettled.get(chain)
-        if known is None or (choice and not known):
+        noted = self.unsettled.get(chain)
+        if noted is None or (choice and not noted):
             self.journal.put(self.unsettled, chain, choice)
 
     def _doom(self, chain: ChainIndex, level: int) -> None:

@@ -1,4 +1,4 @@
-"""The façade: `plan` a decision without changing anything, `apply` it as a whole, `observe` what happened outside."""
+"""The façade: `plan` a decision without changing anything, `apply` it as a whole, `observe` outside events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from paictl.scheduler.events import (
     PodWaits,
 )  # fmt: skip
 from paictl.scheduler.groups import Group, GroupsByVc, GroupState
-from paictl.scheduler.placement.search import Found, search
+from paictl.scheduler.placement.search import FoundPlacement, search
 from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.request import gang_of
 from paictl.scheduler.sparing import search_sparing
@@ -65,15 +65,15 @@ class Engine:
         self._state = State(spec)
         self._annotator = Annotator()
         self.places = ViewPlaces(self._state.views)
-        """Where virtual leaves and kinds of requests belong."""
+        """The views of virtual leaves and of kinds of requests."""
         self._by_vc: GroupsByVc | None = None
-        """Made when it is first asked for, and kept up from then on."""
+        """Made on first use and kept up to date from then on."""
         self._suggested: tuple[Collection[str], Suggested] | None = None
-        """The names of the last plan that looked at them, and what was made of them."""
+        """The names that the last plan used, and the set made of them."""
         self.version = 0
-        """Grows with every change of the state and only then: the same version gives the same answers."""
+        """Grows with every change of the state, and only then: the same version gives the same answers."""
         self.sparing: Sparing | None = None
-        """What groups lose if they have to go, where that decides who goes; None: HiveD's order decides."""
+        """What groups lose if they have to go, if that decides which go; None: HiveD's order decides."""
         self.stopped = False
         """Set by an `InvariantError`: the state cannot be trusted any more."""
 
@@ -87,16 +87,16 @@ class Engine:
 
     @property
     def state(self) -> State:
-        """The state, with every doomed cell as it has to be after what happened last."""
+        """The state, with the doomed cells settled after the latest events."""
         if self._state.doomed.unsettled:
             self._state.doomed.settle()
         return self._state
 
     @property
     def by_vc(self) -> GroupsByVc:
-        """The groups of each virtual cluster as they are, whatever is imagined at the moment.
+        """The real groups of each virtual cluster, even while changes are imagined.
 
-        Raises `InvariantError` if it is asked for the first time while something is imagined.
+        Raises `InvariantError` if it is first used while changes are imagined.
         """
         if self._by_vc is None:
             if self._state.journal.depth:
@@ -106,12 +106,12 @@ class Engine:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every doomed cell is as it has to be; whoever looks at the state next settles what is not."""
+        """Whether the doomed cells are up to date; if not, the next reading of `state` settles them."""
         return not self._state.doomed.unsettled
 
     @property
     def offered(self) -> Collection[str]:
-        """The names that the last plan looked at which looked at any; the same object as long as they stay the same."""
+        """The names that the last plan with suggestions used; the same object as long as they stay the same."""
         return self._suggested[0] if self._suggested is not None else ()
 
     def plan(
@@ -163,7 +163,7 @@ class Engine:
                 return self._transaction(lambda: self._cancel(decision.cancel))
 
     def observe(self, event: Event, now: float | None = None) -> list[Outcome]:
-        """Take note of what happened outside; returns what changed, or why the event was ignored."""
+        """Take note of an outside event; returns what changed, or why the event was ignored."""
         match event:
             case NodeHealth(name, healthy):
                 if name not in self._state.physical.nodes:
@@ -196,13 +196,13 @@ class Engine:
         return next((leaf for leaf in leaves if tree.device(leaf) == device), None)
 
     def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
-        """After a restart: take note of all pods that run. The order they come in does not matter."""
+        """After a restart: take note of all running pods. Their order does not matter."""
         running = sorted(pods, key=lambda pod: (-pod.info.repairs, pod.request.uid))
         taken = recovery.claimed(self._state, running)
-        return [out for pod in running for out in self._recover(pod, pod.request, pod.info, now, taken)]
+        return [outcome for pod in running for outcome in self._recover(pod, pod.request, pod.info, now, taken)]
 
     def bind_info(self, decision: Bind) -> BindInfo:
-        """The annotation of the pod that a decision binds; ask before the state changes again."""
+        """The annotation of the pod that a decision binds; call it before the state changes again."""
         return self._annotator.bind_info(self.state, decision, promised=self.spec.lazy_preemption_recovery)
 
     # --- planning
@@ -211,29 +211,29 @@ class Engine:
         """The suggested nodes as a set, made once for the same names: kube-scheduler offers the same to many pods."""
         names = suggested if isinstance(suggested, list | frozenset) else list(suggested)
         if self._suggested is None or self._suggested[0] != names:
-            kept = names[:] if isinstance(names, list) else names
-            self._suggested = kept, Suggested(frozenset(names), self._state.physical)
+            own_names = names[:] if isinstance(names, list) else names
+            self._suggested = own_names, Suggested(frozenset(names), self._state.physical)
         return self._suggested[1]
 
     def _check_known(self, request: PodRequest, group: Group | None) -> None:
-        """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
+        """A pod belongs to one group, and all pods of a group describe it alike: any of them may recover it."""
         groups = self._state.groups
-        other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
-        if other not in (None, request.group) and not (request.repair and gang_of(other) == request.group):
-            said = text("the pod already belongs to group {group}", group=other)
-            raise RequestError(request.name, "affinityGroup.name", said)
+        other_group = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
+        if other_group not in (None, request.group) and not (request.repair and gang_of(other_group) == request.group):
+            message = text("the pod already belongs to group {group}", group=other_group)
+            raise RequestError(request.name, "affinityGroup.name", message)
         if group is None:
             return
-        for field, ours, asked in (
+        for field, ours, requested in (
             ("virtualCluster", group.vc, request.vc),
             ("priority", group.priority, request.priority),
             ("pinnedCellId", group.pinned_id, request.pinned_id),
             ("affinityGroup.members", group.members, request.members),
         ):
-            if ours != asked:
+            if ours != requested:
                 ours = text("none") if ours in (None, "") else ours  # 0 is a priority
-                said = text("group {group} was started with {ours}", group=group.name, ours=ours)
-                raise RequestError(request.name, field, said)
+                message = text("group {group} was started with {ours}", group=group.name, ours=ours)
+                raise RequestError(request.name, field, message)
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, request, offered):
@@ -268,9 +268,9 @@ class Engine:
         return (name,) if name != request.group and gang_of(name) == request.group else ()
 
     def _off_limits(self, group: Group, request: PodRequest, offered: Suggested | None) -> bool:
-        """Whether a preempting group's place touches a bad or (if that counts) non-suggested node.
+        """Whether a preempting group's place touches a bad node or, if suggestions count, a non-suggested one.
 
-        It counts if it does for the pod that asks, although its group began without: a window has come meanwhile.
+        They count if they do for the pod that asks, even if its group began without: a window may have begun since.
         """
         counted = None if group.ignore_suggested and request.ignore_suggested else offered
         bad = self._state.counts.bad
@@ -279,22 +279,22 @@ class Engine:
     def _plan_new(self, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         nodes = None if request.ignore_suggested else offered
         if self.sparing is None or not request.guaranteed:
-            found = search(self._state, request, nodes)
+            result = search(self._state, request, nodes)
         else:
-            found = search_sparing(self._state, request, nodes, self.sparing)
-        if not isinstance(found, Found):
-            return Wait(request, self.version, found)
-        leaves = _flat(found.placement.physical)
+            result = search_sparing(self._state, request, nodes, self.sparing)
+        if not isinstance(result, FoundPlacement):
+            return Wait(request, self.version, result)
+        leaves = _flat(result.placement.physical)
         victims = self.victims(leaves)
         if victims and phase is Phase.FILTERING:
             return Preempt(request, self.version, victims)
         reserver = self._state.occupancy.reserver
         cancel = tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver})) if reserver else ()
         if victims:
-            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel)
+            return Preempt(request, self.version, victims, result.placement, result.lazy, cancel)
         sizes = [leaf_number for leaf_number, _ in request.members]
         slot = Slot(sizes.index(request.leaf_number), 0)
-        return Bind(request, self.version, slot, found.placement, found.lazy, cancel)
+        return Bind(request, self.version, slot, result.placement, result.lazy, cancel)
 
     def victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves: node name and uids, both in order."""
@@ -330,7 +330,7 @@ class Engine:
         state.groups.attach(request.uid, group, decision.slot, node)
 
     def _bind_member(self, group: Group | None, decision: Bind, now: float | None) -> Group:
-        if group is None or decision.version != self.version:  # where it was to go may not be the nearest any more
+        if group is None or decision.version != self.version:  # its planned place may no longer be the nearest
             raise self._stale(decision.request)
         self._lazy(decision, now)
         self._cancel(decision.cancel)
@@ -353,7 +353,7 @@ class Engine:
             tuple((recovery.UNGUARANTEED,) * len(row) for row in pods) for pods in placement.physical
         )  # fmt: skip
         group = recovery.adopt(state, request, placement.physical, levels, now)
-        if placement.virtual is not None and group.virtual is None:  # somebody took its quota in between
+        if placement.virtual is not None and group.virtual is None:  # another group took its quota in between
             raise self._stale(request)
         if decision.version != self.version and not transitions.only_planned(state, decision):
             raise self._stale(request)
@@ -373,7 +373,7 @@ class Engine:
                 for slot in slots:
                     transitions.vacate(state, state.groups.by_name[name], slot)
             if decision.lazy or decision.cancel or decision.repairs is not None:
-                # the place was found after what they free had been doomed anew
+                # the place was found with dooming settled after these changes
                 for chain in {state.physical.chain[leaf] for leaf in _flat(decision.placement.physical)}:
                     state.doomed.clear(chain)
             transitions.start_preemption(state, decision.request, decision.placement)
@@ -420,8 +420,8 @@ class Engine:
             transitions.cancel_preemption(self._state, group)
 
     def _promote(self) -> None:
-        """Cells were released: the strongest lazily preempted groups first, those that now fit are promoted back."""
-        self._state.doomed.settle()  # what was released may have spared a cell that they had
+        """Cells were released: promote the lazily preempted groups that fit now, strongest first."""
+        self._state.doomed.settle()  # the release may end the dooming of a cell that they had
         groups = self._state.groups
         demoted = sorted(
             (groups.by_name[name] for name in groups.demoted), key=lambda group: (-group.priority, group.name)
@@ -433,7 +433,7 @@ class Engine:
         self, event: Event, request: PodRequest, info: BindInfo, now: float | None,
         taken: Mapping[PhysicalCell, str] | None = None,
     ) -> list[Outcome]:  # fmt: skip
-        """Enter a pod that runs; `taken` is the gang of each leaf on which a pod says that it runs."""
+        """Enter a running pod; `taken` is the gang of each leaf on which a pod's own annotation places it."""
         slots = self._state.groups.slots
         if request.uid in slots:
             return [Ignored(event, f"pod {request.uid} is already known")]
@@ -452,7 +452,7 @@ class Engine:
         if group is not None and slot is not None and request.repair:
             group = self._follow_move(group, slot, request, info)
         if slot is None or (group is not None and not recovery.agrees(state, group, slot, request, info)):
-            lone = recovery.alone(state, request, info, now)
+            lone = recovery.adopt_alone(state, request, info, now)
             if lone is not None:
                 state.groups.attach(request.uid, lone, Slot(0, 0), info.node)
             return
@@ -466,7 +466,7 @@ class Engine:
         state.groups.attach(request.uid, group, slot, info.node)
 
     def _follow_move(self, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> Group:
-        """The gang of a recovered pod that another process has moved since the gang was entered here."""
+        """The gang of a recovered pod, after following a move that another process made since it was entered here."""
         state = self._state
         if (
             group.state is not GroupState.ALLOCATED
@@ -487,7 +487,7 @@ class Engine:
     def _transaction(self, change: Callable[[], object], *, settle: bool = True) -> list[Outcome]:
         """Run a change completely or not at all, and say which groups it changed.
 
-        Without `settle` the change neither needs to know what is doomed nor says it: many may come in a row.
+        Without `settle`, the change neither reads nor updates what is doomed: a burst of changes is settled once.
         """
         self._check_running()
         state = self.state if settle else self._state

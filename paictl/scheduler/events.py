@@ -1,4 +1,4 @@
-"""What happened outside, told to the engine, and what that changed, told by it."""
+"""Events that the engine is told about, and the changes that it reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NodeHealth:
 
 @frozen
 class LeafHealth:
-    """A device of a node can be used, or it cannot, whatever its node can."""
+    """A device of a node is usable or not, independently of the node's own health."""
 
     node: str
     device: int
@@ -38,7 +38,7 @@ class PodGone:
 
 @frozen
 class PodWaits:
-    """A pod of a preempting group was seen, so that the preemption lives as long as it."""
+    """A pod of a preempting group was seen: the preemption lasts as long as the pod."""
 
     uid: str
     group: str
@@ -46,7 +46,7 @@ class PodWaits:
 
 @frozen
 class PodRecovered:
-    """After a restart: a pod that runs, with the annotations it carries."""
+    """After a restart: a running pod, with the annotations it carries."""
 
     request: PodRequest
     info: BindInfo
@@ -66,7 +66,7 @@ class GroupChange:
 
 @frozen
 class Ignored:
-    """An event that concerns nothing the engine knows; a warning, not an error."""
+    """An event about something that the engine does not know; a warning, not an error."""
 
     event: Event
     reason: str
@@ -77,7 +77,7 @@ Outcome = GroupChange | Ignored
 
 @frozen
 class RunningPod:
-    """A pod that runs, as Kubernetes knows it after a restart."""
+    """A running pod as Kubernetes knows it after a restart."""
 
     request: PodRequest
     info: BindInfo

@@ -33,13 +33,13 @@ class Hold(StrEnum):
     """By what right a group holds its leaves."""
 
     NONE = ""
-    """Nobody holds them."""
+    """No group holds them."""
     GUARANTEED = "guaranteed"
     OPPORTUNISTIC = "opportunistic"
     LAZY = "lazily preempted"
-    """It had a guarantee, lost it to another group, and runs on until its devices are needed."""
+    """It had a guarantee, lost it to another group, and keeps running until its devices are needed."""
     PREEMPTING = "preempting"
-    """It does not run yet: it has reserved leaves and waits for those who use them."""
+    """It does not run yet: it has reserved leaves and waits for their users to go."""
 
 
 TRANSITIONS: Final = frozenset(
@@ -49,7 +49,7 @@ TRANSITIONS: Final = frozenset(
         (GroupState.PREEMPTING, GroupState.ALLOCATED),  # its victims are gone
         (GroupState.PREEMPTING, None),  # it is cancelled
         (GroupState.ALLOCATED, GroupState.BEING_PREEMPTED),  # it becomes a victim
-        (GroupState.BEING_PREEMPTED, GroupState.ALLOCATED),  # nobody preempts it any more
+        (GroupState.BEING_PREEMPTED, GroupState.ALLOCATED),  # it is no longer being preempted
         (GroupState.ALLOCATED, None),  # its last pod is gone
         (GroupState.BEING_PREEMPTED, None),
     }
@@ -74,9 +74,9 @@ class Group:
     preempting: frozenset[str] = frozenset()
     """Uids of the pods that wait for the preemption."""
     info: BindInfo | None = None
-    """What the group was recovered from, if the configuration no longer has some of its leaves."""
+    """The annotation that it was recovered from, if the configuration no longer has some of its leaves."""
     preemptor: str | None = None
-    """Who took its virtual leaves, if it was lazily preempted."""
+    """The group that took its virtual leaves, if it was lazily preempted."""
     preempted_at: float | None = None
     """When, in seconds, by the caller's clock."""
     levels: Placed[int] | None = None
@@ -150,7 +150,7 @@ class Groups:
         self.demoted: dict[str, bool] = journal.table("groups.demoted", {})
         """Names of the groups that were lazily preempted."""
         self.touched: dict[str, Group | None] = {}
-        """Groups changed since the current operation began, as they were then."""
+        """Groups that the current operation has changed, as they were before it."""
 
     def put(self, group: Group) -> Group:
         """Enter or change a group."""
@@ -192,7 +192,7 @@ class Groups:
             self.put(replace(group, preempting=group.preempting | {uid}))
 
     def leave(self, uid: str) -> Group:
-        """A pod no longer waits; returns its group, for which perhaps no pod waits now."""
+        """A pod no longer waits; returns its group, which may have no waiting pod left."""
         group = self.by_name[self.waiting[uid]]
         self.journal.drop(self.waiting, uid)
         return self.put(replace(group, preempting=group.preempting - {uid}))
@@ -211,9 +211,9 @@ class Groups:
 
 
 class GroupsByVc:
-    """The groups of each virtual cluster, and how often they have changed: for those who remember what follows from it.
+    """The groups of each virtual cluster, and a count of their changes, which tells callers when a cache is stale.
 
-    Not a part of the state but made from it; what is only imagined does not come here.
+    Derived from the state, not a part of it; imagined changes are not counted.
     """
 
     __slots__ = ("_changes", "_groups", "_source")
@@ -230,7 +230,7 @@ class GroupsByVc:
         return self._groups.get(vc, {})
 
     def changes(self, vc: str) -> int:
-        """The same number as before means the same groups."""
+        """How often they have changed: while the number stays the same, so do the groups."""
         return self._changes.get(vc, 0)
 
     def note(self, name: str, before: Group | None) -> None:

@@ -2,8 +2,8 @@
 
 Invariant: a leaf is bad iff its node is, or it was reported bad by itself; a cell is bad iff a leaf of it is, and
 *dead* iff all are. A dead node takes no pods; a node that is bad in part takes them on its other leaves. What cells
-are bound to follows through `Doomed`. The order (what turns bad from the top down, what heals from the leaves up) makes
-that the parent of a bad bound cell is bound before it, and unbound after it.
+are bound to follows through `Doomed`. Cells turn bad from the top down and heal from the leaves up, so that the parent
+of a bad bound cell is bound before it and unbound after it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Health:
         """Leaves that were reported bad by themselves, those on bad nodes too."""
 
     def turn_bad(self, name: str) -> None:
-        """Mark a node bad; nothing happens if it is."""
+        """Mark a node bad; does nothing if it already is."""
         if name in self.bad_nodes:
             return
         self.journal.put(self.bad_nodes, name, True)
@@ -47,7 +47,7 @@ class Health:
             self.doomed.turned(tree.chain[node])
 
     def turn_healthy(self, name: str) -> None:
-        """Mark a node healthy; nothing happens if it is. Leaves that are bad by themselves stay bad."""
+        """Mark a node healthy; does nothing if it already is. Leaves that are bad by themselves stay bad."""
         if name not in self.bad_nodes:
             return
         self.journal.drop(self.bad_nodes, name)
@@ -57,7 +57,7 @@ class Health:
             self.doomed.turned(self.tree.chain[node])
 
     def spoil(self, leaf: PhysicalCell) -> None:
-        """Mark one leaf bad, whatever its node is; nothing happens if it is."""
+        """Mark one leaf bad, whatever the health of its node; does nothing if it already is."""
         if leaf in self.bad_leaves:
             return
         self.journal.put(self.bad_leaves, leaf, True)
@@ -67,7 +67,7 @@ class Health:
             self.doomed.turned(self.tree.chain[leaf])
 
     def heal(self, leaf: PhysicalCell) -> None:
-        """One leaf is bad no longer by itself; it is healthy if its node is."""
+        """One leaf is no longer bad by itself; it is healthy if its node is."""
         if leaf not in self.bad_leaves:
             return
         self.journal.drop(self.bad_leaves, leaf)
@@ -81,8 +81,8 @@ class Health:
         while above != NO_PARENT and not self.doomed.counts.bad[above]:
             path.append(above)
             above = self.tree.parent[above]
-        for one in reversed(path):
-            self._turn_bad(one)
+        for ancestor in reversed(path):
+            self._turn_bad(ancestor)
 
     def _heal_above(self, cell: PhysicalCell) -> None:
         while cell != NO_PARENT and not self.bad_children[cell]:
@@ -113,7 +113,7 @@ class Health:
         return self.tree.end(cell) == cell + 1
 
     def _mark(self, cell: PhysicalCell, bad: int) -> None:
-        """Set the flag of a bad cell; a free one is listed elsewhere then."""
+        """Set or clear the flag of a bad cell; a free cell moves to another list."""
         buddy = self.doomed.buddy
         buddy.unlist(cell)
         self.journal.set_item(self.doomed.counts.bad, cell, bad)
@@ -123,7 +123,7 @@ class Health:
             self.journal.set_item(self.bad_children, above, self.bad_children[above] + (1 if bad else -1))
 
     def _die(self, leaf: PhysicalCell) -> None:
-        """A leaf is dead, and all cells above of which nothing else was left."""
+        """A leaf is dead, and so is every cell above it that had no other live leaf."""
         cell = leaf
         while True:
             self._mark_dead(cell, 1)
@@ -136,7 +136,7 @@ class Health:
                 return
 
     def _revive(self, leaf: PhysicalCell) -> None:
-        """A leaf is dead no longer, nor are the cells above it."""
+        """A leaf is no longer dead, and neither are the cells above it."""
         cell = leaf
         while True:
             self._mark_dead(cell, 0)

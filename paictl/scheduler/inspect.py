@@ -82,11 +82,11 @@ def virtual_row(cell: VirtualCellStatus) -> list[object]:
 class ClusterStatus:
     """The cells as the original's API shapes them."""
 
-    def __init__(self, seen: Inspection) -> None:
-        self.seen = seen
-        self.roots = {top.cell.address for own in self.seen.vcs.values() for top in own}
+    def __init__(self, inspection: Inspection) -> None:
+        self.inspection = inspection
+        self.roots = {top.cell.address for own in self.inspection.vcs.values() for top in own}
         self.virtual = {
-            cell.address: cell for own in self.seen.vcs.values() for top in own for cell in top.cell.cells()
+            cell.address: cell for own in self.inspection.vcs.values() for top in own for cell in top.cell.cells()
         }
 
     def all(self) -> Json:
@@ -95,19 +95,19 @@ class ClusterStatus:
 
     def physical_cluster(self) -> list[Json]:
         """`GET /v1/inspect/clusterstatus/physicalcluster`."""
-        return [self._physical(top, self.seen.chains[top.kind]) for top in self.seen.tops]
+        return [self._physical(top, self.inspection.chains[top.kind]) for top in self.inspection.tops]
 
     def virtual_clusters(self) -> Json:
         """`GET /v1/inspect/clusterstatus/virtualclusters/`."""
-        return {vc: self.virtual_cluster(vc) for vc in sorted(self.seen.vcs)}
+        return {vc: self.virtual_cluster(vc) for vc in sorted(self.inspection.vcs)}
 
     def virtual_cluster(self, vc: str) -> list[Json]:
         """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``.
 
         Raises `KeyError` for a virtual cluster that does not exist.
         """
-        out = [self._virtual(top.cell, self.seen.chains[top.chain]) for top in self.seen.vcs[vc]]
-        for leaf in self.seen.without_guarantee.get(vc, ()):
+        out = [self._virtual(top.cell, self.inspection.chains[top.chain]) for top in self.inspection.vcs[vc]]
+        for leaf in self.inspection.without_guarantee.get(vc, ()):
             if leaf.state is CellState.USED:
                 shown = self._physical(leaf, (), deep=False)
                 out.append(
@@ -138,7 +138,7 @@ class ClusterStatus:
 
 
 def _cell(cell: PhysicalCellStatus | VirtualCellStatus, leaf_type: str) -> Json:
-    """What is said of both kinds of cells; the leaf type only of top and preassigned ones."""
+    """The fields that both kinds of cells have; only top and preassigned cells have a leaf type."""
     out: Json = {"leafCellType": leaf_type} if leaf_type else {}
     out["cellType"] = cell.kind
     if cell.is_node:

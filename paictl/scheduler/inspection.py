@@ -1,7 +1,7 @@
-"""The cells as anybody may look at them: frozen values, each made once, from the leaves up.
+"""The cells as every client may see them: frozen values, each made once, from the leaves up.
 
-All that shows cells is made of these: HiveD's inspection API and the rows of a replay (`inspect`), and the pictures of
-every kind of cluster. They know neither the state nor ids and can cross a wire.
+Everything that shows cells is made from these: HiveD's inspection API and the rows of a replay (`inspect`), and the
+pictures of every kind of cluster. They know neither the state nor ids, so they can be sent to another process.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class PhysicalCellStatus:
     virtual: str = ""
     """Address of the virtual cell that it is bound to."""
     job: str = ""
-    """Who uses it: the job, or the affinity group where no job was named."""
+    """Its user: the job, or the affinity group where no job is known."""
     hold: Hold = Hold.NONE
     reserver: str = ""
     """The job for which it is kept free, or will be once its user is gone."""
     priority: int = FREE_PRIORITY
-    """The highest of its leaves, `FREE_PRIORITY` while nobody uses it."""
+    """The highest priority of its leaves, `FREE_PRIORITY` while it is unused."""
     parts: tuple[PhysicalCellStatus, ...] = ()
 
     @property
@@ -78,7 +78,7 @@ class VirtualCellStatus:
     state: CellState
     priority: int
     job: str
-    """Who uses it, only of a leaf."""
+    """Its user; only leaves have one."""
     physical: PhysicalCellStatus | None
     """The cell that it is bound to."""
     parts: tuple[VirtualCellStatus, ...] = ()
@@ -129,16 +129,16 @@ def _nothing() -> None:
 
 
 def inspect(state: State, jobs: Mapping[str, str] | None = None, between: Callable[[], None] = _nothing) -> Inspection:
-    """What a state looks like; `jobs` maps groups to the jobs under whose names they are shown.
+    """All cells of a state; `jobs` maps groups to the jobs under whose names they are shown.
 
-    `between` is called after each top and each preassigned cell: who shares the state may let others change it there,
-    and each of these is then shown as it was at one instant.
+    `between` is called after each top and each preassigned cell. A caller that shares the state may release its lock
+    there: each of these cells is then shown as it was at one instant.
     """
-    return _Looking(state, jobs or {}).all(between)
+    return _Inspector(state, jobs or {}).all(between)
 
 
-class _Looking:
-    """One look at a state."""
+class _Inspector:
+    """One inspection of a state."""
 
     def __init__(self, state: State, jobs: Mapping[str, str]) -> None:
         self.state = state
@@ -228,14 +228,14 @@ class _Looking:
 
 
 def _common(values: Iterable[str]) -> str:
-    """What all have in common, empty if they differ."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else ""
+    """The value that all have in common, empty if they differ."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 def _together(states: Iterable[CellState]) -> CellState:
     """State of a cell from those of its parts: Used if one is, else what all of them are, else Free."""
-    found = set(states)
-    if CellState.USED in found:
+    distinct = set(states)
+    if CellState.USED in distinct:
         return CellState.USED
-    return found.pop() if len(found) == 1 else CellState.FREE
+    return distinct.pop() if len(distinct) == 1 else CellState.FREE

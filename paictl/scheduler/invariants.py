@@ -31,8 +31,8 @@ def validate(state: State) -> None:
     """Raise `InvariantError` with everything that is wrong, a line each."""
     checks = (_health, _occupancy, _groups, _pods, _binding, _roots, _buddy, _ledger, _doomed, _views)
     problems = [f"{check.__name__[1:]}: {problem}" for check in checks for problem in check(state)]
-    if not problems:  # it makes what is doomed anew, which a state that is wrong otherwise does not stand
-        problems = [f"doomed: {problem}" for problem in _wanted(state)]
+    if not problems:  # recomputing the doomed cells may fail on a state that is wrong in other ways
+        problems = [f"doomed: {problem}" for problem in _required(state)]
     if problems:
         raise InvariantError("\n".join(problems[:40]))
 
@@ -103,11 +103,11 @@ def _groups(state: State) -> Iterator[str]:
     users: dict[int, str] = {}
     reservers: dict[int, str] = {}
     for name, group in state.groups.by_name.items():
-        box = reservers if group.state is GroupState.PREEMPTING else users
+        holders = reservers if group.state is GroupState.PREEMPTING else users
         for leaf in group.leaves():
-            if leaf in box:
-                yield f"{state.physical.address(leaf)} is allocated twice, to {box[leaf]} and {name}"
-            box[leaf] = name
+            if leaf in holders:
+                yield f"{state.physical.address(leaf)} is allocated twice, to {holders[leaf]} and {name}"
+            holders[leaf] = name
         victim = any(leaf in occupancy.reserver for leaf in group.leaves())
         if group.state is not GroupState.PREEMPTING and victim != (group.state is GroupState.BEING_PREEMPTED):
             yield f"group {name} is {group.state}, its leaves are {'' if victim else 'not '}reserved"
@@ -134,7 +134,7 @@ def _virtual_placement(state: State, group: Group) -> Iterator[str]:
 
 
 def _pods(state: State) -> Iterator[str]:
-    """Pods and slots tell the same; a preempting group has pods that wait, any other has pods that run."""
+    """Pods and slots agree; a preempting group has waiting pods, any other has running pods."""
     groups = state.groups
     slots: dict[str, tuple[str, Slot]] = {}
     waiting: dict[str, str] = {}
@@ -159,7 +159,7 @@ def _pods(state: State) -> Iterator[str]:
 
 
 def _binding(state: State) -> Iterator[str]:
-    """A bijection, parents bound to parents; what is bound is in use, pinned, or shows a bad cell."""
+    """A bijection, parents bound to parents; a bound cell is in use, pinned, or shows a bad cell."""
     binding, physical, virtual = state.binding, state.physical, state.virtual
     children = [0] * len(virtual)
     for twin, cell in zip(virtual.cells(), binding.physical, strict=True):
@@ -209,15 +209,15 @@ def _taken(state: State) -> list[PhysicalCell]:
 
 
 def _buddy(state: State) -> Iterator[str]:
-    """Free and taken cells partition the leaves, fully merged, and the free lists tell the same."""
+    """Free and taken cells partition the leaves, fully merged, and the free lists agree."""
     tree, buddy = state.physical, state.buddy
-    held = [0] * len(tree)
+    taken = [0] * len(tree)
     for cell in _taken(state):
         for below in tree.subtree(cell):
-            held[below] += 1
-    whole = {cell for cell in tree.cells() if not any(held[cell : tree.end(cell)])}
+            taken[below] += 1
+    whole = {cell for cell in tree.cells() if not any(taken[cell : tree.end(cell)])}
     free = {cell for cell in whole if tree.parent[cell] not in whole}
-    if any(count > 1 for count in held):
+    if any(count > 1 for count in taken):
         yield "a cell is taken twice"
     if free != {cell for cell, flag in enumerate(buddy.free) if flag}:
         yield "the free cells are not the merged complement of the taken ones"
@@ -239,7 +239,7 @@ def _buddy(state: State) -> Iterator[str]:
 
 
 def _ledger(state: State) -> Iterator[str]:
-    """Held and free quota make up what is configured, and every promise can be kept."""
+    """Held and free quota add up to what is configured, and every promise can be kept."""
     tree, ledger = state.physical, state.ledger
     free: dict[str, dict[ChainIndex, list[int]]] = {}
     quota = [[0] * (chain.top + 1) for chain in tree.chains]
@@ -285,46 +285,46 @@ def _doomed(state: State) -> Iterator[str]:
         yield "doomed cells are miscounted"
 
 
-def _wanted(state: State) -> Iterator[str]:
-    """Those cells are doomed that have to be."""
+def _required(state: State) -> Iterator[str]:
+    """Exactly the cells that have to be doomed are."""
     for index in state.physical.chain_indexes():
-        if set(state.doomed.present(index)) != state.doomed.wanted(index):
+        if set(state.doomed.cells_in(index)) != state.doomed.required(index):
             yield f"what is doomed in chain {state.physical.chains[index].name} is not what has to be"
 
 
 def _views(state: State) -> Iterator[str]:
     """Every view holds its healthy nodes where their counts put them."""
     counts, tree = state.counts, state.physical
-    for index, view in enumerate(state.views.physical):
-        rows: list[dict[int, int]] = [{} for _ in view.rows]
-        for slot, cell in enumerate(view.cells):
+    for index, chain_view in enumerate(state.views.physical):
+        rows: list[dict[int, int]] = [{} for _ in chain_view.rows]
+        for slot, cell in enumerate(chain_view.cells):
             if not counts.dead[cell]:
                 _place(rows, slot, counts.opportunistic[cell], counts.guaranteed[cell])
-        bad = sum(1 << slot for slot, cell in enumerate(view.cells) if counts.bad[cell])
-        if rows != view.rows or view.bad[0] != bad:
+        bad = sum(1 << slot for slot, cell in enumerate(chain_view.cells) if counts.bad[cell])
+        if rows != chain_view.rows or chain_view.bad[0] != bad:
             yield f"view of chain {tree.chains[index].name} is wrong"
     by_view: dict[int, tuple[VirtualIndex, list[dict[int, int]]]] = {}
-    for twin, (own, slot) in state.views.nodes.items():
-        rows = by_view.setdefault(id(own), (own, [{} for _ in own.rows]))[1]
+    for twin, (view, slot) in state.views.nodes.items():
+        rows = by_view.setdefault(id(view), (view, [{} for _ in view.rows]))[1]
         bound = state.binding.physical[twin]
-        if bool(own.bad[0] >> slot & 1) != (bound != UNBOUND and bool(counts.bad[bound])):
-            yield f"{state.virtual.address(twin)} is wrongly {'' if own.bad[0] >> slot & 1 else 'not '}marked bad"
+        if bool(view.bad[0] >> slot & 1) != (bound != UNBOUND and bool(counts.bad[bound])):
+            yield f"{state.virtual.address(twin)} is wrongly {'' if view.bad[0] >> slot & 1 else 'not '}marked bad"
         if bound == UNBOUND or not counts.dead[bound]:
             _place(rows, slot, counts.used[twin], len(state.virtual.shape(twin).leaves) - counts.used[twin])
-    for own, rows in by_view.values():
-        if rows != own.rows:
-            yield f"view of {state.virtual.vc(own.cells[0])} is wrong"
-        yield from _priorities(state, own)
+    for view, rows in by_view.values():
+        if rows != view.rows:
+            yield f"view of {state.virtual.vc(view.cells[0])} is wrong"
+        yield from _priorities(state, view)
 
 
 def _priorities(state: State, view: VirtualIndex) -> Iterator[str]:
-    """What a view tells by priority follows from its leaves."""
-    held = state.occupancy.virtual_priority
+    """The counts of a view by priority follow from its leaves."""
+    priorities = state.occupancy.virtual_priority
     used: dict[int, int] = {}
     for cell in view.cells:
         for leaf in state.virtual.leaves(cell):
-            if leaf in held:
-                used[held[leaf]] = used.get(held[leaf], 0) + 1
+            if leaf in priorities:
+                used[priorities[leaf]] = used.get(priorities[leaf], 0) + 1
     if used != view.by_priority:
         yield f"used leaves by priority of {state.virtual.vc(view.cells[0])} are miscounted"
     for priority, weaker in view.weaker.items():
@@ -332,7 +332,7 @@ def _priorities(state: State, view: VirtualIndex) -> Iterator[str]:
         for row, by_column in enumerate(view.rows):
             for slot in (slot for slots in by_column.values() for slot in members(slots)):
                 leaves = state.virtual.leaves(view.cells[slot])
-                _place(rows, slot, row, sum(held.get(leaf, priority - 1) < priority for leaf in leaves))
+                _place(rows, slot, row, sum(priorities.get(leaf, priority - 1) < priority for leaf in leaves))
         if rows != weaker.rows:
             yield f"view of {state.virtual.vc(view.cells[0])} for priority {priority} is wrong"
 

@@ -1,8 +1,8 @@
 """The journal: every primitive change of state logs the old value, so that anything can be taken back.
 
 State is made of lists and dicts whose entries are immutable; they are made with `table`, which enters them in the
-one register that digest, snapshot and rollback share, and changed only through `set_item`, `put` and `drop`. There
-is no inverse operation to write for any change and no second list of what there is, so none can be forgotten.
+one register that digest, snapshot and rollback share, and changed only through `set_item`, `put` and `drop`. No
+change needs an inverse operation and no part of the state is listed twice, so neither can be forgotten.
 Outside a transaction nothing is logged.
 """
 
@@ -70,7 +70,7 @@ class Journal:
         self._close()
 
     def length(self) -> int:
-        """Number of changes in the open transactions; above the mark of one if it has changed anything."""
+        """Number of changes in the open transactions; larger than a transaction's mark once it has changed anything."""
         return len(self.log or ())
 
     def _close(self) -> None:

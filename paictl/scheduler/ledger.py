@@ -1,4 +1,4 @@
-"""Preassigned cells that the VCs hold and may still take, and whether what is left can keep every promise.
+"""Preassigned cells that the VCs hold and may still take, and whether the remaining cells can keep every promise.
 
 Invariant: held + free = configured for every (VC, chain, level), and the surplus of the free physical cells over
 the free quotas is never negative. Numbers count healthy and bad cells alike.

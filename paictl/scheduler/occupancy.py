@@ -1,8 +1,8 @@
 """Who uses and who reserves each leaf, at which priority, and the counts above it.
 
-Nobody else writes them. Invariant: Free/Used/Reserving/Reserved is a function of (user?, reserver?), and every count
-is the sum over the leaves below. A leaf's priority (its *rank*) is that of the group that holds it: the reserver if
-there is one, else the user; opportunistic (-1) if that group holds no virtual leaf.
+No other module writes them. Invariant: Free/Used/Reserving/Reserved is a function of (user?, reserver?), and every
+count is the sum over the leaves below. A leaf's priority (its *rank*) is that of the group that holds it: the reserver
+if there is one, else the user; opportunistic (-1) if that group holds no virtual leaf.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OPPORTUNISTIC: Final = -1
 """Priority of a group without a guarantee."""
 FREE_PRIORITY: Final = -2
-"""Priority of a cell that nobody uses."""
+"""Priority of an unused cell."""
 
 
 class CellState(StrEnum):
@@ -74,19 +74,19 @@ class Occupancy:
             put(user, leaf, group)
 
     def release(self, leaves: Iterable[PhysicalCell]) -> None:
-        """Nobody uses these leaves any more."""
+        """These leaves are no longer used."""
         for leaf in leaves:
             self.journal.drop(self.user, leaf)
 
     def reserve(self, leaves: Iterable[PhysicalCell], group: str) -> None:
-        """A group reserves physical leaves that nobody reserves, whoever uses them."""
+        """A group reserves physical leaves that no other group reserves, whether or not they are used."""
         for leaf in leaves:
             if leaf in self.reserver:
                 raise InvariantError(f"group {group} is to reserve a leaf that {self.reserver[leaf]} reserves")
             self.journal.put(self.reserver, leaf, group)
 
     def unreserve(self, leaves: Iterable[PhysicalCell]) -> None:
-        """Nobody reserves these leaves any more."""
+        """These leaves are no longer reserved."""
         for leaf in leaves:
             self.journal.drop(self.reserver, leaf)
 
@@ -114,12 +114,12 @@ class Occupancy:
 
     def unrank_virtual(self, leaves: Sequence[VirtualCell]) -> None:
         """Used virtual leaves become free."""
-        held: dict[int, list[VirtualCell]] = {}
+        by_priority: dict[int, list[VirtualCell]] = {}
         for leaf in leaves:
-            held.setdefault(self.virtual_priority[leaf], []).append(leaf)
+            by_priority.setdefault(self.virtual_priority[leaf], []).append(leaf)
             self.journal.drop(self.virtual_priority, leaf)
-        for priority, at in held.items():
-            self._count_virtual(at, priority, -1)
+        for priority, ranked in by_priority.items():
+            self._count_virtual(ranked, priority, -1)
 
     def _count_physical(self, leaves: Sequence[PhysicalCell], priority: int, sign: int) -> None:
         """Carry a change of the leaves up to the top, and the node and free cells on the way to their new place."""

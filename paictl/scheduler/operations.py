@@ -12,7 +12,7 @@ from paictl.scheduler.decision import Phase
 from paictl.scheduler.request import shown
 
 Test = tuple[Callable[[Any], bool], str]
-"""Whether a value will do, and what is expected."""
+"""A test of a value, and what an error message says was expected."""
 
 _TEXT: Final[Test] = (lambda value: isinstance(value, str) and value != "", "a text")
 _FLAG: Final[Test] = (lambda value: isinstance(value, bool), "true or false")
@@ -75,7 +75,7 @@ def fault(operation: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _value(operation: Mapping[str, Any], field: str) -> Any:
-    here: Any = operation
+    value: Any = operation
     for part in field.split("."):
-        here = here.get(part) if isinstance(here, Mapping) else None
-    return here
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,6 +1,6 @@
-"""The decisions of a record made again, and the first that comes out otherwise.
+"""Makes the decisions of a record again, up to the first that differs.
 
-Everything is computed from the record alone. A record comes from a file that anybody may have written: what cannot be
+Everything is computed from the record alone. A record comes from a file that anyone may have written: what cannot be
 played raises a `PlaybackError` that says where.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from paictl.scheduler.record import Losses
 
 _WRONG: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RequestError)
-"""What a value of another shape than `encode` writes makes of a read."""
+"""What reading raises for a value that does not have the shape that `encode` writes."""
 _LATEST: Final = 253_402_300_799
 """The last second of the year 9999, as Unix time."""
 _ENDLESS: Final = RecordLimits(operations=1 << 62, size=1 << 62)
 
 
 class PlaybackError(PaictlError, ValueError):
-    """The data is no record, or one that cannot be played; `where` is the place in it."""
+    """The data is not a record, or cannot be played; `where` is the place in it."""
 
 
 class OlderRecordError(PlaybackError):
@@ -45,7 +45,7 @@ class OlderRecordError(PlaybackError):
 
 @frozen
 class PlayedOperation:
-    """An operation as it was recorded, and what came of it now.
+    """An operation as it was recorded, and its result now.
 
     `pod` is ``namespace/name`` (the uid of a pod that the record does not name), empty where the operation is about a
     node or many pods; `subject` is what it is about, in words. `difference` says which part differs: ``result``,
@@ -53,7 +53,7 @@ class PlayedOperation:
     """
 
     number: int
-    """From 1; counts what was dropped from the beginning of the record."""
+    """From 1; counts operations that were dropped from the beginning of the record."""
     kind: str
     now: float | None
     subject: str
@@ -63,24 +63,24 @@ class PlayedOperation:
     computed: OperationResult
     difference: str
     spec: ClusterSpec
-    """By which it was carried out."""
+    """The specification with which it was carried out."""
 
 
 def play(data: Any) -> Iterator[PlayedOperation]:
-    """Carry out the operations of a record one by one; ends after the first that comes out otherwise.
+    """Carry out the operations of a record one by one; ends after the first whose result differs.
 
-    Raises `PlaybackError` for what is no record, or damaged.
+    Raises `PlaybackError` for data that is not a record, or damaged.
     """
-    reader = _checked(data)
+    reader = _checked_reader(data)
     try:
-        yield from _played(data, reader)
+        yield from _play_parts(data, reader)
     except PlaybackError:
         raise
     except _WRONG as error:
         raise PlaybackError(f"the record is damaged ({type(error).__name__}: {error})") from None
 
 
-def _played(data: Mapping[str, Any], reader: _Reader) -> Iterator[PlayedOperation]:
+def _play_parts(data: Mapping[str, Any], reader: _Reader) -> Iterator[PlayedOperation]:
     number = reader.dropped
     book: RecordedBook | None = None
     for index, part in enumerate(data["parts"]):
@@ -88,8 +88,8 @@ def _played(data: Mapping[str, Any], reader: _Reader) -> Iterator[PlayedOperatio
         rows = reader.rows(part, where)
         if book is None:
             book = reader.book(part["start"], where)
-        elif other := _other_state(number, book, part["start"]["engine"]["digest"]):
-            yield other
+        elif mismatch := _state_mismatch(number, book, part["start"]["engine"]["digest"]):
+            yield mismatch
             return
         player = _Player(book, reader)
         for row_index, row in enumerate(rows):
@@ -98,19 +98,19 @@ def _played(data: Mapping[str, Any], reader: _Reader) -> Iterator[PlayedOperatio
             yield played
             if played.difference:
                 return
-    if book is not None and data["end"] is not None and (other := _other_state(number, book, data["end"])):
-        yield other
+    if book is not None and data["end"] is not None and (mismatch := _state_mismatch(number, book, data["end"])):
+        yield mismatch
 
 
-def _other_state(number: int, book: RecordedBook, digest: object) -> PlayedOperation | None:
-    """None if the state has this digest."""
+def _state_mismatch(number: int, book: RecordedBook, digest: object) -> PlayedOperation | None:
+    """A played operation that says that the state differs; None if the state has this digest."""
     if book.engine.stopped or book.engine.state.digest() == digest:
         return None
-    nothing = OperationResult("ok")  # no operation came out otherwise: what they did to the state did
+    nothing = OperationResult("ok")  # the results of all operations agree: what differs is their effect on the state
     return PlayedOperation(number, "state", None, "", "", "", nothing, nothing, "state", book.engine.spec)
 
 
-def _checked(data: Any) -> _Reader:
+def _checked_reader(data: Any) -> _Reader:
     if not isinstance(data, dict) or not str(data.get("format", "")).startswith(FORMAT.partition("/")[0]):
         raise PlaybackError("is not a record of decisions")
     if data["format"] != FORMAT:
@@ -137,7 +137,7 @@ class _Reader:
         ]
         self._places = data["places"]
         self._members: dict[int, tuple[Any, ...]] = {}
-        self.names = {request.uid: request for request in self.requests}
+        self.by_uid = {request.uid: request for request in self.requests}
         if not isinstance(data["parts"], list) or "end" not in data:
             raise ValueError("it has no parts")
 
@@ -165,7 +165,7 @@ class _Reader:
         return book
 
     def info(self, written: Mapping[str, Any]) -> BindInfo:
-        """A bind annotation; those of one gang share its places."""
+        """A bind annotation; the annotations of one gang share its places."""
         number = written["affinityGroupBindInfo"]
         head = read_bind_info({**written, "affinityGroupBindInfo": []})
         if number not in self._members:
@@ -174,7 +174,7 @@ class _Reader:
         return replace(head, members=self._members[number])
 
     def result(self, written: Any) -> OperationResult:
-        """What was recorded of an operation."""
+        """The recorded result of an operation."""
         word, detail, changed = written
         if changed is not None:
             changed = dict(changed.items())
@@ -186,7 +186,7 @@ class _Reader:
 
 
 class _PlayedSparing:
-    """Answers as they were recorded; an unrecorded question gets none, and the decision differs."""
+    """Gives the recorded answers; a question that was not recorded gets a neutral one, and the decision differs."""
 
     def __init__(self) -> None:
         self.losses: Losses = {}
@@ -210,13 +210,13 @@ class _Player:
         self._sparing = _PlayedSparing()
 
     def play(self, number: int, row: Any, where: str) -> PlayedOperation:
-        """One operation; raises `PlaybackError` for one that is none."""
+        """Carry out one operation; raises `PlaybackError` if the row is not one."""
         try:
             kind, now, subject, offered, losses, result, version, settled = row
             recorded = self._reader.result(result)
             names = self._names(offered)
             self._sparing.losses = {name: (pair[0], pair[1]) for name, pair in (losses or {}).items()}
-            # without answers nothing was asked: the rules are off, or were not needed
+            # no recorded answers: the rules were off, or not needed
             self._book.engine.sparing = self._sparing if losses else None
             if now is not None and not 0 <= float(now) <= _LATEST:  # NaN is neither
                 raise ValueError("not an instant")
@@ -226,18 +226,18 @@ class _Player:
         except _WRONG as error:
             raise PlaybackError(f"the operation is damaged ({type(error).__name__}: {error})", where=where) from None
         if settled and not self._book.engine.is_settled:
-            self._book.engine.state.doomed.settle()  # as somebody did at this moment, by looking
-        computed = self._carried_out(call, where)
+            self._book.engine.state.doomed.settle()  # as it was then: someone looked at the state at this moment
+        computed = self._carry_out(call, where)
         difference = "result" if computed != recorded else "version" if self._book.engine.version != version else ""
         pod, gang = ("", "") if request is None else (request.name, request.group)
-        about = pod or self._about(kind, subject)
+        description = pod or self._describe_subject(kind, subject)
         return PlayedOperation(
-            number, kind, now, about, pod, gang, recorded, computed, difference, self._book.engine.spec
+            number, kind, now, description, pod, gang, recorded, computed, difference, self._book.engine.spec
         )  # fmt: skip
 
-    def _carried_out(self, call: Callable[[], object], where: str) -> OperationResult:
+    def _carry_out(self, call: Callable[[], object], where: str) -> OperationResult:
         try:
-            with suppress(RequestError, InvariantError):  # recorded by the book as what came of it
+            with suppress(RequestError, InvariantError):  # the book records them as the result
                 call()
         except _WRONG as error:  # such as a list for a name
             raise PlaybackError(f"the operation is damaged ({type(error).__name__}: {error})", where=where) from None
@@ -245,7 +245,7 @@ class _Player:
         return newest.result.settled()
 
     def _names(self, offered: Any) -> frozenset[str] | None:
-        """All names that are offered, from those that are new or gone; the same object if none are."""
+        """All offered names, from the names that were added or removed; the same object if there are none."""
         if offered is None:
             return None
         if offered:
@@ -255,7 +255,7 @@ class _Player:
     def _call(
         self, kind: str, now: float | None, subject: Any, names: frozenset[str] | None
     ) -> tuple[Callable[[], object], PodRequest | None]:
-        """What to do, and the request of the pod that it is about."""
+        """The call to make, and the request of the pod that it is about."""
         book, reader = self._book, self._reader
         match kind:
             case "node":
@@ -282,10 +282,10 @@ class _Player:
             "cancel": lambda: book.cancel(subject, now),
             "gone": lambda: book.gone(subject, now),
         }
-        return calls[kind], reader.names.get(subject)
+        return calls[kind], reader.by_uid.get(subject)
 
-    def _about(self, kind: str, subject: Any) -> str:
-        """What an operation is about that is about no pod that is known."""
+    def _describe_subject(self, kind: str, subject: Any) -> str:
+        """The subject, in words, of an operation that is not about a known pod."""
         match kind:
             case "node":
                 return str(subject[0])

@@ -1,8 +1,8 @@
-"""What a book was told and what it answered, in the order in which it was: enough to decide everything again.
+"""What a book was told and what it answered, in order: enough to make every decision again.
 
-A `RecordedBook` keeps its newest operations after a copy of the state that they began with. When there are too many,
-the older half is dropped: the younger half begins with a copy of its own. An operation is kept as references to values
-that never change; text is made of them only when somebody asks (`encode`). `playback` is the other end.
+A `RecordedBook` keeps its newest operations, preceded by a copy of the state that they began with. When there are too
+many, the older half is dropped: the newer half begins with a copy of its own. An operation is kept as references to
+values that never change; they are turned into text only on request (`encode`). `playback` is the counterpart.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ T = TypeVar("T")
 
 FORMAT: Final = "paictl-decisions/1"
 BASE: Final = 800
-"""Bytes of memory of an operation: its own and, roughly, the request and the place that nothing else may hold."""
+"""Bytes of memory of an operation: its own and, roughly, those of a request and a place that only it may reference."""
 _LARGE: Final = frozenset({"recover", "seen"})
-"""Operations that bring annotations of their own."""
+"""Kinds of operations with annotations of their own."""
 
 
 @frozen
 class RecordLimits:
-    """What a record may hold: twice of each, since half of it is dropped at a time."""
+    """What half of a record may hold; a record has at most twice as much, since it is dropped by halves."""
 
     operations: int = 4096
     size: int = 4 << 20
-    """Bytes of memory beyond the copies of the state, roughly."""
+    """Bytes of memory without the copies of the state, roughly."""
 
 
 class OperationResult(NamedTuple):
-    """What came of an operation.
+    """The result of an operation.
 
     `word` is ``bind``, ``insist``, ``preempt``, ``wait``, ``refused``, ``stopped`` or ``ok``; `detail` is the bind
     annotation, the victims by node, the reason (until it is written, the `Wait`), or how many events were ignored.
-    `changed` says by group what became of it, in words as soon as it is written.
+    `changed` says by group how it changed, in words once it is written.
     """
 
     word: str
@@ -62,7 +62,7 @@ class OperationResult(NamedTuple):
     changed: Any = None
 
     def settled(self) -> OperationResult:
-        """The same with a reason for a `Wait`, and with words for what became of groups."""
+        """The same with the reason of a `Wait`, and with words for the changes of groups."""
         detail = self.detail.reason if isinstance(self.detail, Wait) else self.detail
         changed = {name: _words(*rest) for name, *rest in self.changed} if self.changed else None
         return OperationResult(self.word, detail, changed)
@@ -71,7 +71,7 @@ class OperationResult(NamedTuple):
 _Change = tuple[str, "GroupState | None", "GroupState | None", str | None]
 
 Losses = dict[str, tuple[int | None, bool | None]]
-"""What the core was told of groups that run: what they lose if they go, and whether they are shielded."""
+"""What the core was told about running groups: what they lose if they go, and whether they are shielded."""
 
 
 class RecordedOperation(NamedTuple):
@@ -81,14 +81,14 @@ class RecordedOperation(NamedTuple):
     now: float | None
     subject: Any
     offered: tuple[str, ...] | None
-    """Names of nodes that are offered and were not in the last operation that had some, or the reverse; None: all."""
+    """Names that were added or removed since the last operation with offered nodes; None: all nodes are offered."""
     losses: Losses | None
     result: OperationResult
     version: int
     settled: bool
-    """Whether somebody looked at the state before, which settled what the last operation had left open.
+    """Whether the state was read before this operation, which settled what the last operation had left open.
 
-    Which virtual cells stand for bad hardware depends on when that was.
+    Which virtual cells stand for bad hardware depends on when that happened.
     """
 
 
@@ -104,7 +104,7 @@ class BookCopy:
 
 @frozen
 class RecordCopy:
-    """A record at one moment, to be written without holding anybody up.
+    """A record at one moment, to be written without holding the lock.
 
     Of each part the state that it began with (None: the empty one) and its operations; `end` is the state after the
     last, None if the engine had stopped.
@@ -117,7 +117,7 @@ class RecordCopy:
 
 
 class NotedSparing:
-    """What decides who is spared, with each answer noted for as long as an operation lasts."""
+    """A `Sparing` whose answers are noted while an operation lasts."""
 
     def __init__(self, sparing: Sparing) -> None:
         self._sparing = sparing
@@ -145,8 +145,8 @@ class _Part:
         self.start = start
         self.operations: list[RecordedOperation] = []
         self.size = 0
-        self.kept: Collection[str] = ()
-        """The names of the last operation that had some, as the engine has them."""
+        self.engine_names: Collection[str] = ()
+        """The names of the last operation that had some: the engine's own object, to compare by identity."""
         self.offered: frozenset[str] = frozenset()
         """The same names."""
 
@@ -165,11 +165,11 @@ class RecordedBook(Book):
         self._sparing: NotedSparing | None = None
 
     def spare(self, sparing: Sparing) -> None:
-        """Have this decide who is spared."""
+        """Make this decide who is spared."""
         self._sparing = self.engine.sparing = NotedSparing(sparing)
 
     def record(self) -> RecordCopy:
-        """What is recorded now."""
+        """The record as it is now."""
         parts = tuple((part.start, tuple(part.operations)) for part in self._parts)
         end = None if self.engine.stopped else copy_state(self.engine)
         return RecordCopy(self.engine.spec, self._dropped, parts, end)
@@ -178,16 +178,16 @@ class RecordedBook(Book):
         """The operation that was recorded last. Raises `IndexError` if there is none."""
         return self._parts[-1].operations[-1]
 
-    # --- what is recorded
+    # --- recorded operations
 
     def report(self, node: str, healthy: bool, now: float | None = None) -> list[Outcome]:
         """As `Book.report`."""
-        return self._kept("node", now, (node, healthy), lambda: Book.report(self, node, healthy, now))
+        return self._recorded("node", now, (node, healthy), lambda: Book.report(self, node, healthy, now))
 
     def report_device(self, node: str, device: int, healthy: bool, now: float | None = None) -> list[Outcome]:
         """As `Book.report_device`."""
         subject = node, device, healthy
-        return self._kept("device", now, subject, lambda: Book.report_device(self, node, device, healthy, now))
+        return self._recorded("device", now, subject, lambda: Book.report_device(self, node, device, healthy, now))
 
     def schedule(
         self,
@@ -198,7 +198,7 @@ class RecordedBook(Book):
     ) -> ScheduleResult:
         """As `Book.schedule`."""
         subject = request, phase
-        return self._kept(
+        return self._recorded(
             "schedule", now, subject, lambda: Book.schedule(self, request, suggested, phase, now), suggested
         )
 
@@ -206,47 +206,47 @@ class RecordedBook(Book):
         self, request: PodRequest, suggested: Collection[str] | None = None, now: float | None = None
     ) -> ScheduleResult | Allocation:
         """As `Book.place`."""
-        return self._kept("place", now, request, lambda: Book.place(self, request, suggested, now), suggested)
+        return self._recorded("place", now, request, lambda: Book.place(self, request, suggested, now), suggested)
 
     def allocate(self, uid: str, now: float | None = None) -> Allocation:
         """As `Book.allocate`."""
-        return self._kept("allocate", now, uid, lambda: Book.allocate(self, uid, now))
+        return self._recorded("allocate", now, uid, lambda: Book.allocate(self, uid, now))
 
     def bound(self, uid: str) -> bool:
         """As `Book.bound`."""
-        return self._kept("bound", None, uid, lambda: Book.bound(self, uid))
+        return self._recorded("bound", None, uid, lambda: Book.bound(self, uid))
 
     def observe_bound(self, pod: RunningPod, now: float | None = None) -> list[Outcome]:
-        """As `Book.observe_bound`; what only confirms a decision is recorded as that."""
-        known = self.pods.get(pod.request.uid)
-        if known is not None and known.info == pod.info:
+        """As `Book.observe_bound`; what only confirms a decision is recorded as ``bound``."""
+        booked = self.pods.get(pod.request.uid)
+        if booked is not None and booked.info == pod.info:
             self.bound(pod.request.uid)
             return []
-        return self._kept("seen", now, pod, lambda: Book.observe_bound(self, pod, now))
+        return self._recorded("seen", now, pod, lambda: Book.observe_bound(self, pod, now))
 
     def cancel(self, uid: str, now: float | None = None) -> list[Outcome]:
         """As `Book.cancel`."""
-        return self._kept("cancel", now, uid, lambda: Book.cancel(self, uid, now))
+        return self._recorded("cancel", now, uid, lambda: Book.cancel(self, uid, now))
 
     def gone(self, uid: str, now: float | None = None) -> list[Outcome]:
         """As `Book.gone`."""
-        return self._kept("gone", now, uid, lambda: Book.gone(self, uid, now))
+        return self._recorded("gone", now, uid, lambda: Book.gone(self, uid, now))
 
     def recover(self, pods: Iterable[RunningPod], now: float | None = None) -> list[Outcome]:
         """As `Book.recover`."""
         running = tuple(pods)
-        return self._kept("recover", now, running, lambda: Book.recover(self, running, now))
+        return self._recorded("recover", now, running, lambda: Book.recover(self, running, now))
 
     # --- recording
 
-    def _kept(
+    def _recorded(
         self, kind: str, now: float | None, subject: Any, call: Callable[[], T], offered: Collection[str] | None = None
     ) -> T:
-        """Carry out an operation and record it; those that it consists of are not recorded beside it."""
+        """Carry out an operation and record it, but not the operations that it makes in turn."""
         if self._inside:
             return call()
         part = self._parts[-1]
-        if kind != "allocate" and (  # which carries out the plan of the call before, and no copy has plans
+        if kind != "allocate" and (  # it carries out the plan of the previous call, and copies have no plans
             len(part.operations) >= self._limits.operations or part.size >= self._limits.size
         ):
             part = self._begin_part()
@@ -255,7 +255,7 @@ class RecordedBook(Book):
         settled = self._left_open and self.engine.is_settled
         self._inside = True
         try:
-            done = call()
+            returned = call()
         except RequestError as error:
             self._append(part, kind, now, subject, offered, OperationResult("refused", error.message), settled)
             raise
@@ -264,8 +264,8 @@ class RecordedBook(Book):
             raise
         finally:
             self._inside = False
-        self._append(part, kind, now, subject, offered, _result(done), settled)
-        return done
+        self._append(part, kind, now, subject, offered, _result(returned), settled)
+        return returned
 
     def _append(
         self,
@@ -280,7 +280,7 @@ class RecordedBook(Book):
         losses = None
         if self._sparing is not None:
             losses, self._sparing.losses = self._sparing.losses or None, None
-        # the engine keeps the names that it looked at; where it did not look, any will do
+        # the engine keeps the names that it used; if it used none, any will do
         change = None if offered is None else _change(part, self.engine.offered)
         version, self._left_open = self.engine.version, not self.engine.is_settled
         part.operations.append(RecordedOperation(kind, now, subject, change, losses, result, version, settled))
@@ -289,7 +289,7 @@ class RecordedBook(Book):
             part.size += _size(part.operations[-1])
 
     def _begin_part(self) -> _Part:
-        """Drop the older part, and begin another one with the state as it is now."""
+        """Drop the older part, and begin a new one with the current state."""
         start = BookCopy(
             copy_state(self.engine), self.pods.copy(), self.health.copy(), frozenset(self.bad_devices)
         )  # fmt: skip
@@ -299,42 +299,42 @@ class RecordedBook(Book):
 
 
 def _change(part: _Part, offered: Collection[str]) -> tuple[str, ...]:
-    """By which names these differ from those that were offered last, in any order."""
-    if offered is part.kept:
+    """The names by which these differ from those offered last, in any order."""
+    if offered is part.engine_names:
         return ()
     names = offered if isinstance(offered, frozenset) else frozenset(offered)
     gone = part.offered - names
     new = names - part.offered if len(part.offered) - len(gone) != len(names) else ()
-    part.kept, part.offered = offered, names
+    part.engine_names, part.offered = offered, names
     return (*gone, *new)
 
 
-def _result(done: object) -> OperationResult:
-    """What a call has returned."""
-    if type(done) is Allocation:
-        return OperationResult("bind", done.info, _changed(done.outcomes))
-    if type(done) is list:
-        return OperationResult("ok", len(ignored(done)), _changed(done))
-    if type(done) is not ScheduleResult:
+def _result(returned: object) -> OperationResult:
+    """What to record of a returned value."""
+    if type(returned) is Allocation:
+        return OperationResult("bind", returned.info, _changed(returned.outcomes))
+    if type(returned) is list:
+        return OperationResult("ok", len(ignored(returned)), _changed(returned))
+    if type(returned) is not ScheduleResult:
         return OperationResult("ok")
-    changed = _changed(done.outcomes) if done.outcomes else None
-    match done.decision:
+    changed = _changed(returned.outcomes) if returned.outcomes else None
+    match returned.decision:
         case Wait() as wait:
             return OperationResult("wait", wait, changed)
         case Preempt(victims=victims):
             return OperationResult("preempt", victims, changed)
         case Insist():
-            return OperationResult("insist", done.info, changed)
+            return OperationResult("insist", returned.info, changed)
         case Bind():
-            return OperationResult("bind", done.info, changed)
+            return OperationResult("bind", returned.info, changed)
 
 
 def _changed(outcomes: Iterable[Outcome]) -> list[_Change] | None:
-    """Groups that have another state or preemptor now: name, state before and after, and who has its guarantee.
+    """Groups whose state or preemptor changed: name, state before and after, and the group that has its guarantee.
 
-    Not the groups themselves, which are large; nor text, which takes longer to make than all else here.
+    Not the groups themselves, which are large; nor text, which takes longer to make than everything else here.
     """
-    found: list[_Change] | None = None
+    changes: list[_Change] | None = None
     for outcome in outcomes:
         if isinstance(outcome, GroupChange):
             before, after = outcome.before, outcome.after
@@ -344,17 +344,17 @@ def _changed(outcomes: Iterable[Outcome]) -> list[_Change] | None:
                 row = outcome.name, before.state, after.state, after.preemptor
             else:
                 continue
-            found = [row] if found is None else [*found, row]
-    return found
+            changes = [row] if changes is None else [*changes, row]
+    return changes
 
 
 def _words(before: GroupState | None, after: GroupState | None, preemptor: str | None) -> str:
-    said = f"{before or 'none'} -> {after or 'none'}"
-    return f"{said}, guarantee taken by {preemptor}" if preemptor else said
+    change = f"{before or 'none'} -> {after or 'none'}"
+    return f"{change}, guarantee taken by {preemptor}" if preemptor else change
 
 
 def _size(operation: RecordedOperation) -> int:
-    """Roughly the bytes of what is kept for an operation alone, beyond `BASE`."""
+    """Roughly the bytes that are kept for an operation alone, beyond `BASE`."""
     _, _, subject, offered, losses, result, _, _ = operation
     size = 60 * len(offered or ()) + 160 * len(losses or ()) + 160 * len(result.changed or ())
     if operation.kind == "recover":
@@ -376,8 +376,8 @@ def _info_size(info: BindInfo) -> int:
 def encode(record: RecordCopy, about: Mapping[str, Any]) -> Json:
     """A record as JSON values: the configuration, and by part the state that it began with and its operations.
 
-    `about` are JSON values that say whose it is. Requests and the places of gangs are written once, and named by their
-    number. No environment, label, command or token of a pod is known to a book, so none can be in it.
+    `about` are JSON values that say where the record comes from. Requests and the places of gangs are written once and
+    referred to by number. A book knows no environment, label, command or token of a pod, so none can be in a record.
     """
     writer = _Writer()
     parts = [
@@ -401,9 +401,9 @@ def encode(record: RecordCopy, about: Mapping[str, Any]) -> Json:
 
 
 def checksum(data: Mapping[str, Any]) -> str:
-    """A hash of all that a record says but for its own checksum; tells damage, and not who made it."""
-    said = {name: value for name, value in data.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """A hash of a record without its own checksum; detects damage, but does not authenticate."""
+    content = {name: value for name, value in data.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 class _Writer:
@@ -414,8 +414,8 @@ class _Writer:
         self.places: list[list[Json]] = []
         self._requests: dict[PodRequest, int] = {}
         self._places: dict[Any, int] = {}
-        self._seen: dict[int, tuple[object, int]] = {}
-        """By identity, with the object that has it: rows of a large gang are hashed once."""
+        self._numbers_by_id: dict[int, tuple[object, int]] = {}
+        """By `id`, along with the object, which keeps the id its own: the rows of a large gang are hashed once."""
 
     def request(self, request: PodRequest) -> int:
         """The number of a request."""
@@ -426,13 +426,13 @@ class _Writer:
 
     def info(self, info: BindInfo) -> Json:
         """A bind annotation with the number of its gang's places."""
-        known = self._seen.get(id(info.members))
-        if known is None:
+        numbered = self._numbers_by_id.get(id(info.members))
+        if numbered is None:
             number = self._places.setdefault(info.members, len(self.places))
             if number == len(self.places):
                 self.places.append(bind_info_json(info)["affinityGroupBindInfo"])
-            known = self._seen[id(info.members)] = info.members, number
-        return bind_info_json(replace(info, members=())) | {"affinityGroupBindInfo": known[1]}
+            numbered = self._numbers_by_id[id(info.members)] = info.members, number
+        return bind_info_json(replace(info, members=())) | {"affinityGroupBindInfo": numbered[1]}
 
     def book(self, book: BookCopy) -> Json:
         """A state."""

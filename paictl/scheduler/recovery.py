@@ -1,8 +1,8 @@
 """From a group's physical leaves to state: how a bind takes effect, and how state is rebuilt after a restart.
 
-Both go the same way, so a restart with an unchanged configuration yields the state that was. Nothing here
+Both use the same code, so a restart with an unchanged configuration restores the same state. Nothing here
 assumes that the past was legal under the present configuration: a leaf that is gone is left out, and a group
-whose virtual cells cannot be found, or whose binding would break a promise, runs on as lazily preempted.
+whose virtual cells cannot be found, or whose binding would break a promise, keeps running as lazily preempted.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def adopt(
 ) -> Group:
     """Enter a group that runs on `physical`; `levels` gives the preassigned level of each leaf.
 
-    Leaves that another group uses are left out (nothing is allocated twice), preemptions that reserved leaves
-    of it are cancelled. Returns the group, which has no pod yet.
+    Leaves that another group uses are left out (nothing is allocated twice), and preemptions that reserved some of
+    its leaves are cancelled. Returns the group, which has no pod yet.
     """
     physical = _own(state, physical)
     _cancel_in_the_way(state, physical)
     claim = LeafClaim(request.group, request.vc, request.priority, request.pinned_id)
-    wanted = request.guaranteed and not any(UNGUARANTEED in row for pods in levels for row in pods)
-    virtual = _guarantee(state, claim, physical, levels, now) if wanted else None
+    guaranteed = request.guaranteed and not any(UNGUARANTEED in row for pods in levels for row in pods)
+    virtual = _guarantee(state, claim, physical, levels, now) if guaranteed else None
     group = new_group(request, GroupState.ALLOCATED, physical, virtual)
     if virtual is None:
         for pods in physical:
             for leaves in pods:
                 _occupy(state, claim, leaves, guaranteed=False)
-        if wanted:
+        if guaranteed:
             group = replace(group, preemptor=group.name, preempted_at=now, levels=levels)
     return state.groups.put(group)
 
@@ -57,10 +57,10 @@ def adopt(
 def settle_member(
     state: State, group: Group, slot: Slot, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...], now: float | None
 ) -> Group | None:
-    """A member of a group that runs takes its place on `leaves`, which nobody uses, after `transitions.vacate`.
+    """A member of a running group takes its place on `leaves`, which must be unused, after `transitions.vacate`.
 
-    None if its VC has no quota left for a group with a guarantee; the caller rolls back then. Preemptions that
-    reserved leaves of it are cancelled.
+    None if the group has a guarantee and its VC no quota left; the caller must roll back then. Preemptions that
+    reserved some of the leaves are cancelled.
     """
     _cancel_in_the_way(state, ((leaves,),))
     claim = LeafClaim(group.name, group.vc, group.priority, group.pinned_id)
@@ -72,15 +72,15 @@ def settle_member(
 
 
 def claimed(state: State, pods: Iterable[PodRecovered]) -> dict[PhysicalCell, str]:
-    """The group of each leaf on which a pod says that it runs itself; of several pods, that of the first."""
+    """The group of each leaf on which a pod's own annotation places it; of several pods, that of the first."""
     out: dict[PhysicalCell, str] = {}
-    known: dict[tuple[str, str], dict[int, PhysicalCell]] = {}
+    leaves_at: dict[tuple[str, str], dict[int, PhysicalCell]] = {}
     for pod in pods:
         place = pod.info.node, pod.info.chain
-        if place not in known:
-            known[place] = _leaves_of(state, *place)
+        if place not in leaves_at:
+            leaves_at[place] = _leaves_of(state, *place)
         for device in pod.info.devices:
-            leaf = known[place].get(device, NO_LEAF)
+            leaf = leaves_at[place].get(device, NO_LEAF)
             if leaf != NO_LEAF:
                 out.setdefault(leaf, pod.request.group)
     return out
@@ -89,10 +89,10 @@ def claimed(state: State, pods: Iterable[PodRecovered]) -> dict[PhysicalCell, st
 def without_taken(
     physical: Placed[PhysicalCell], taken: Mapping[PhysicalCell, str], group: str
 ) -> Placed[PhysicalCell]:
-    """The leaves of a group less the members of whose place a pod of another group says that it runs there.
+    """The leaves of a group without the places where, by its own annotation, a pod of another group runs.
 
-    An annotation from before a repair tells where a member was, and a pod may have been made one of another group by
-    its labels since it was bound. Whoever runs there is not to lose its devices to an empty place: they would be given
+    An annotation from before a repair names the old place of a member, and a pod's labels may have put it into another
+    group since it was bound. The pod that runs there must not lose its devices to an empty place: they would be given
     away under it as soon as the group of that place ends.
     """
     if all(taken.get(leaf, group) == group for pods in physical for leaves in pods for leaf in leaves):
@@ -107,16 +107,16 @@ def without_taken(
 
 
 def _own(state: State, physical: Placed[PhysicalCell]) -> Placed[PhysicalCell]:
-    """The leaves less those that another group uses; an annotation may name a device twice, too."""
+    """The leaves without those that another group uses, or that the annotation names twice."""
     user, taken = state.occupancy.user, {NO_LEAF}
     named = [leaf for pods in physical for leaves in pods for leaf in leaves]
-    if user.keys().isdisjoint(named) and len(set(named)) == len(named):  # as in all decisions of ours
+    if user.keys().isdisjoint(named) and len(set(named)) == len(named):  # always so for decisions of ours
         return physical
 
     def own(leaf: PhysicalCell) -> PhysicalCell:
-        mine = leaf not in taken and leaf not in user
+        is_own = leaf not in taken and leaf not in user
         taken.add(leaf)
-        return leaf if mine else NO_LEAF
+        return leaf if is_own else NO_LEAF
 
     return tuple(tuple(tuple(map(own, leaves)) for leaves in pods) for pods in physical)
 
@@ -126,7 +126,7 @@ def _guarantee(
 ) -> Placed[VirtualCell] | None:
     """Enter the leaves of a group with virtual ones; None (and no change) if not all of them can have one.
 
-    All or none, so that nobody gives way to a group that then runs without its guarantee all the same.
+    All or none: no other group gives way to one that would then run without its guarantee anyway.
     """
     finder = _VirtualFinder(state, claim, now)
     mark = state.journal.begin()
@@ -148,7 +148,7 @@ def _guarantee(
 def promote(state: State, group: Group) -> bool:
     """Give a lazily preempted group its guarantee back where it runs; False (and no change) if its VC has no room.
 
-    Nobody else is preempted for it, lazily or not.
+    No other group is preempted for it, lazily or not.
     """
     levels = group.levels
     if levels is None or group.state is not GroupState.ALLOCATED:
@@ -156,9 +156,9 @@ def promote(state: State, group: Group) -> bool:
     mark = state.journal.begin()
     for pods in group.physical:
         for leaves in pods:
-            here = [leaf for leaf in leaves if leaf != NO_LEAF]
-            if here:
-                state.occupancy.unrank(here)
+            existing = [leaf for leaf in leaves if leaf != NO_LEAF]
+            if existing:
+                state.occupancy.unrank(existing)
     claim = LeafClaim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
     virtual = _guarantee(state, claim, group.physical, levels, None)
     if virtual is None:
@@ -181,15 +181,15 @@ def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
 
 def _occupy(state: State, claim: LeafClaim, leaves: tuple[PhysicalCell, ...], *, guaranteed: bool) -> None:
     """The physical leaves of a pod get their user and priority."""
-    here = [leaf for leaf in leaves if leaf != NO_LEAF]
-    state.occupancy.use(here, claim.group)
-    if here:
-        state.occupancy.rank(here, claim.priority if guaranteed else OPPORTUNISTIC)
+    existing = [leaf for leaf in leaves if leaf != NO_LEAF]
+    state.occupancy.use(existing, claim.group)
+    if existing:
+        state.occupancy.rank(existing, claim.priority if guaranteed else OPPORTUNISTIC)
 
 
 @frozen
 class LeafClaim:
-    """On whose behalf virtual leaves are looked for; `gentle` takes none that somebody uses."""
+    """The group for which virtual leaves are searched; `gentle` takes none that are in use."""
 
     group: str
     vc: str
@@ -205,7 +205,7 @@ class _VirtualFinder:
         self.state = state
         self.claim = claim
         self.now = now
-        self.mine: set[VirtualCell] = set()
+        self.own_roots: set[VirtualCell] = set()
         """Preassigned cells of the present pod's leaves."""
         self.uncounted: list[VirtualCell] = []
         """Leaves of the present pod that are bound, but whose use is not counted yet."""
@@ -213,7 +213,7 @@ class _VirtualFinder:
     def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...] | None:
         """The virtual leaf for each leaf of a pod, `NO_VIRTUAL` for one that is gone; None if one has none."""
         out = []
-        self.mine.clear()
+        self.own_roots.clear()
         for leaf, level in zip(leaves, levels, strict=True):
             twin = NO_VIRTUAL
             if leaf != NO_LEAF:
@@ -228,13 +228,13 @@ class _VirtualFinder:
         return tuple(out)
 
     def _count(self) -> None:
-        """Count the use of what was found, for all leaves at once as far as that can wait."""
+        """Count the found leaves as used: all leaves of a pod at once, unless the counts are needed earlier."""
         if self.uncounted:
             self.state.occupancy.rank_virtual(self.uncounted, self.claim.priority)
             self.uncounted.clear()
 
     def _leaf_without_doomed(self, leaf: PhysicalCell, level: int) -> VirtualCell:
-        """A virtual leaf as if no cell of the chain was bound only to show badness: what runs goes before."""
+        """A virtual leaf after unbinding all cells of the chain that only show badness: running pods come first."""
         if self.claim.gentle or not self.state.doomed.clear(self.state.physical.chain[leaf]):
             return NO_VIRTUAL
         return self._leaf(leaf, level)
@@ -242,10 +242,10 @@ class _VirtualFinder:
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         """A virtual leaf for one physical leaf, bound to it, `NO_VIRTUAL` if there is none.
 
-        From the leaf upwards to the first cell that is bound, or to the preassigned level: what lies above is fixed,
-        because another leaf of the group, or of its VC, has been bound there. Then down again on the virtual side,
-        taking an unbound child each time. A cell that is bound for somebody else is in the way for good, unless it
-        is bound only to show that it is bad: what runs goes before that.
+        Goes up from the leaf to the first bound cell, or to the preassigned level: the cells above are fixed, because
+        another leaf of the group, or of its VC, has been bound there. Then down again on the virtual side, taking an
+        unbound child each time. A cell that is bound for another VC blocks the way, unless it is bound only to show
+        that it is bad: running pods come first.
         """
         state, binding = self.state, self.state.binding
         if level == UNKNOWN_LEVEL or self.claim.vc not in state.vcs:
@@ -271,8 +271,8 @@ class _VirtualFinder:
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
         root = state.virtual.root[twin]
-        if root not in self.mine:
-            self.mine.add(root)
+        if root not in self.own_roots:
+            self.own_roots.add(root)
             state.doomed.claim(binding.physical[root], self.claim.vc)
         return twin
 
@@ -287,13 +287,13 @@ class _VirtualFinder:
         )
 
     def _undoom(self, cell: PhysicalCell) -> bool:
-        """Free a physical cell that is bound only because it is bad; False if it is bound for another reason."""
+        """Free a physical cell that is bound only because it is bad; False if it is bound for any other reason."""
         state = self.state
         root = state.virtual.root[state.binding.virtual[cell]]
-        held, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
-        if not state.doomed.is_doomed(held, vc):
+        root_cell, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
+        if not state.doomed.is_doomed(root_cell, vc):
             return False
-        state.doomed.free(held, vc)
+        state.doomed.free(root_cell, vc)
         return True
 
     def _root(self, cell: PhysicalCell, level: int) -> VirtualCell:
@@ -312,7 +312,9 @@ class _VirtualFinder:
             root = state.binding.free_root(key)
         if root != NO_VIRTUAL:
             return root
-        return self._lowest(other for other in state.binding.roots.get(key, ()) if other not in self.mine)
+        return self._lowest(
+            candidate for candidate in state.binding.roots.get(key, ()) if candidate not in self.own_roots
+        )
 
     def _child(self, twin: VirtualCell) -> VirtualCell:
         """The child of a virtual cell to use: an unbound one, else the one with the lowest priority below ours."""
@@ -321,29 +323,29 @@ class _VirtualFinder:
 
     def _lowest(self, cells: Iterable[VirtualCell]) -> VirtualCell:
         """The used virtual cell with the lowest priority below ours, smallest id first; `NO_VIRTUAL` if none."""
-        lowest, found = self.claim.priority, NO_VIRTUAL
+        lowest, weakest = self.claim.priority, NO_VIRTUAL
         if self.claim.gentle:
             return NO_VIRTUAL
         for cell in cells:
             priority = self._priority(cell)
             if FREE_PRIORITY < priority < lowest:
-                lowest, found = priority, cell
-        return found
+                lowest, weakest = priority, cell
+        return weakest
 
     def _make_free(self, root: VirtualCell, cell: PhysicalCell) -> bool:
-        """Lazily preempt whoever uses a preassigned cell; whether it can then be bound to `cell`."""
+        """Lazily preempt the users of a preassigned cell; whether it can then be bound to `cell`."""
         state = self.state
         binding, user = state.binding, state.occupancy.user
         if binding.physical[root] != UNBOUND:
             self._count()  # a preassigned cell that the pod shares with the preempted one must not seem idle
             for leaf in state.virtual.leaves(root):
-                held = binding.physical[leaf]
-                if leaf in state.occupancy.virtual_priority and held in user:
-                    lazy_preempt(state, state.groups.by_name[user[held]], self.claim.group, self.now)
+                physical = binding.physical[leaf]
+                if leaf in state.occupancy.virtual_priority and physical in user:
+                    lazy_preempt(state, state.groups.by_name[user[physical]], self.claim.group, self.now)
         return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
 
     def _free_doomed_root(self, key: RootKey) -> None:
-        """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
+        """Unbind one of the VC's own idle doomed cells: running pods come before cells that show badness."""
         cell = self.state.doomed.first(key)
         if cell != NO_PARENT:
             self.state.doomed.free(cell, self.claim.vc)
@@ -358,7 +360,7 @@ class _VirtualFinder:
 def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed[PhysicalCell], Placed[int]]:
     """The physical leaves of a bind annotation under the present configuration, and their preassigned levels.
 
-    Leaves that no longer exist are `NO_LEAF`; one that moved is looked up in the other chains.
+    Leaves that no longer exist are `NO_LEAF`; one that moved to another chain is found there.
     """
     chains = {chain.name: index for index, chain in enumerate(state.physical.chains)}
     first = chains.get(info.chain, -1)
@@ -366,30 +368,30 @@ def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed[Ph
     physical: list[tuple[tuple[PhysicalCell, ...], ...]] = []
     levels: list[tuple[tuple[int, ...], ...]] = []
     for leaf_number, pod_number in request.members:
-        found, wanted = [], []
+        placed, placed_levels = [], []
         pods = rows.get(leaf_number, ())
         for i in range(pod_number):
             place = pods[i] if i < len(pods) else None
             if place is None or len(place.devices) != leaf_number:
-                found.append((NO_LEAF,) * leaf_number)
-                wanted.append((UNKNOWN_LEVEL,) * leaf_number)
+                placed.append((NO_LEAF,) * leaf_number)
+                placed_levels.append((UNKNOWN_LEVEL,) * leaf_number)
                 continue
             leaves = tuple(_find_leaf(state, place.node, device, first) for device in place.devices)
             types: tuple[str | None, ...] = place.preassigned or ()
-            if len(types) != leaf_number:  # nothing that could be checked against the quota
+            if len(types) != leaf_number:  # nothing to check against the quota
                 types = (None,) * leaf_number
-            found.append(leaves)
-            wanted.append(tuple(_level(state, leaf, kind) for leaf, kind in zip(leaves, types, strict=True)))
-        physical.append(tuple(found))
-        levels.append(tuple(wanted))
+            placed.append(leaves)
+            placed_levels.append(tuple(_level(state, leaf, kind) for leaf, kind in zip(leaves, types, strict=True)))
+        physical.append(tuple(placed))
+        levels.append(tuple(placed_levels))
     return tuple(physical), tuple(levels)
 
 
-def alone(state: State, request: PodRequest, info: BindInfo, now: float | None) -> Group | None:
-    """Enter a pod that contradicts its group, or whose annotation contradicts itself, where it says that it runs.
+def adopt_alone(state: State, request: PodRequest, info: BindInfo, now: float | None) -> Group | None:
+    """Enter a pod that contradicts its group, or whose annotation contradicts itself, on the devices that it names.
 
-    It becomes a group of its own without a guarantee, so that its devices are not given to anybody else. None (and no
-    change) if it names none that are there and free.
+    It becomes a group of its own without a guarantee, so that its devices are not given away. None (and no change) if
+    none of the devices exists and is free.
     """
     leaves = tuple(find_leaf(state, info.node, device, info.chain) for device in dict.fromkeys(info.devices))
     if not any(leaf != NO_LEAF and leaf not in state.occupancy.user for leaf in leaves):
@@ -430,8 +432,8 @@ def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: Bi
         return False
     used = state.occupancy.user
     for leaf, device in zip(group.physical[slot.member][slot.pod], info.devices, strict=True):
-        said = find_leaf(state, info.node, device, info.chain)
-        if leaf != said and (leaf != NO_LEAF or said not in used):  # a place that was left empty is not its own
+        annotated = find_leaf(state, info.node, device, info.chain)
+        if leaf != annotated and (leaf != NO_LEAF or annotated not in used):  # a place left empty is not its own
             return False
     return True
 

@@ -1,11 +1,11 @@
-"""Repair in place: one member of a gang that runs moves, all others stay where they are (`docs/repair.md`).
+"""Repair in place: one member of a running gang moves, all others stay where they are (`docs/repair.md`).
 
 A pod whose request allows it (`PodRequest.repair`) gets another place if the free one in its gang is bad, as near as
-possible. While others have to leave that place first, a group of one pod stands for the member: it preempts as any
-other group does, and the member takes over what it has reserved. All is planned in a scratch that rolls back.
+possible. If other pods have to leave that place first, a group of one pod stands in for the member: it preempts like
+any other group, and the member takes over what it has reserved. Everything is planned in a scratch that rolls back.
 
-If a member has no place alone, those that are lost with it move together: a virtual cell can only stand elsewhere once
-none of them holds a part of it. The first one that asks moves all of their slots, and the others find theirs good.
+If a member has no place alone, the members lost with it move together: a virtual cell can be bound elsewhere only once
+none of them holds a part of it. The first one that asks moves all of their slots; the others then find theirs usable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, 
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.placement.near import search_near
-from paictl.scheduler.placement.search import Found
+from paictl.scheduler.placement.search import FoundPlacement
 from paictl.scheduler.request import gang_of, stand_in
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def open_slot(state: State, group: Group, request: PodRequest, offered: Collection[str] | None) -> Slot | None:
-    """The slot that a pod of a group that runs takes: the first free one that can be used, else the first free one."""
+    """The slot that a pod of a running group takes: the first free one that can be used, else the first free one."""
     first = group.free_slot(request.leaf_number)
     if first is None or not request.repair:
         return first
@@ -44,7 +44,7 @@ def open_slot(state: State, group: Group, request: PodRequest, offered: Collecti
 
 
 def is_usable(state: State, group: Group, slot: Slot, offered: Collection[str] | None) -> bool:
-    """Whether a pod can run in the place of a slot: it is there, good, and on a node that is offered."""
+    """Whether a pod can run in the place of a slot: it exists, is healthy, and lies on an offered node."""
     tree, bad = state.physical, state.counts.bad
     return not any(
         leaf == NO_LEAF or bad[leaf] or (offered is not None and tree.node_name(leaf) not in offered)
@@ -55,27 +55,27 @@ def is_usable(state: State, group: Group, slot: Slot, offered: Collection[str] |
 def _reservation(state: State, group: Group, request: PodRequest) -> Group | None:
     """The preemption that a member waits for, else one of its gang for several members for which too few wait."""
     waiting, by_name = state.groups.waiting, state.groups.by_name
-    own = waiting.get(request.uid, "")
+    awaited = waiting.get(request.uid, "")
     names = _reservations(state, group)
-    if own in names:
-        return by_name[own]
+    if awaited in names:
+        return by_name[awaited]
     for name in names:
-        other = by_name[name]
-        pods = dict(other.members)
-        if request.leaf_number in pods and len(other.preempting) < sum(pods.values()):
-            return other
+        preemption = by_name[name]
+        pods = dict(preemption.members)
+        if request.leaf_number in pods and len(preemption.preempting) < sum(pods.values()):
+            return preemption
     return None
 
 
 def _reservations(state: State, group: Group) -> tuple[str, ...]:
-    """Names of the preemptions under way for members of a gang; never of another tenant, whatever they are named."""
+    """Names of the preemptions under way for members of a gang; never another tenant's, whatever its name."""
     by_name = state.groups.by_name
     names = {name for name in state.groups.waiting.values() if name != group.name and gang_of(name) == group.name}
     return tuple(sorted(name for name in names if by_name[name].vc == group.vc))
 
 
 def member_request(state: State, group: Group, request: PodRequest, slot: Slot) -> PodRequest:
-    """The request of the group that stands for one member: of its gang's rights, and of its kind of device."""
+    """The request of the group that stands in for one member: with its gang's rights and its type of device."""
     anchor = _anchor(group, slot)
     chain = "" if anchor is None else state.physical.chains[state.physical.chain[anchor]].leaf_type
     guaranteed = group.virtual is not None
@@ -90,15 +90,15 @@ def member_request(state: State, group: Group, request: PodRequest, slot: Slot) 
 
 
 def joint_request(state: State, group: Group, request: PodRequest, slots: tuple[Slot, ...]) -> PodRequest:
-    """The same for members that move together, the one that asks first."""
+    """The same for members that move together; `slots` begins with that of the member that asks."""
     sizes = Counter(group.members[slot.member][0] for slot in slots)
     return replace(member_request(state, group, request, slots[0]), members=tuple(sorted(sizes.items())))
 
 
 def _anchor(group: Group, slot: Slot) -> PhysicalCell | None:
-    """The leaf to stay close to: one of the place that is lost, else one of another member."""
-    here = (leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF)
-    return next(here, next(group.leaves(), None))
+    """The leaf to stay close to: one of the lost place, else one of another member."""
+    existing = (leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF)
+    return next(existing, next(group.leaves(), None))
 
 
 def plan(
@@ -106,42 +106,45 @@ def plan(
     phase: Phase,
 ) -> Decision:  # fmt: skip
     """Another place for a member whose own cannot be used; changes nothing. `version` is that of the state."""
-    waiting = _reservation(state, group, request)
-    mine = waiting is not None and request.uid in waiting.preempting
-    if waiting is not None and all(is_usable(state, waiting, place, offered) for place, _, _ in waiting.placements()):
-        victims = transitions.victims(state, waiting.leaves())
-        if victims and not mine:  # it waits with the others from now on
-            request = replace(request, group=waiting.name, members=waiting.members)
+    preemption = _reservation(state, group, request)
+    waits = preemption is not None and request.uid in preemption.preempting
+    if preemption is not None and all(
+        is_usable(state, preemption, place, offered) for place, _, _ in preemption.placements()
+    ):
+        victims = transitions.victims(state, preemption.leaves())
+        if victims and not waits:  # from now on it waits with the others
+            request = replace(request, group=preemption.name, members=preemption.members)
         if victims:
             return Preempt(request, version, victims, joins=True)
-        place = Placement(waiting.physical, waiting.virtual)
-        slots = _slots_for(state, group, slot, waiting.members, offered)
-        return _bind(version, group, slot, slots, request, Found(place), (waiting.name,))
-    cancel = (waiting.name,) if waiting is not None and mine else ()
+        place = Placement(preemption.physical, preemption.virtual)
+        slots = _slots_for(state, group, slot, preemption.members, offered)
+        return _bind(version, group, slot, slots, request, FoundPlacement(place), (preemption.name,))
+    cancel = (preemption.name,) if preemption is not None and waits else ()
     if group.state is not GroupState.ALLOCATED or _anchor(group, slot) is None:
         return Wait(request, version, cancel=cancel)
     alone = _plan_for(state, version, group, (slot,), request, offered, phase, cancel)
     if not isinstance(alone, Wait) or group.virtual is None:
         return alone
     for slots, given_up in joint_moves(state, group, slot, offered):
-        gathered = _plan_for(state, version, group, slots, request, offered, phase, given_up or cancel)
-        if not isinstance(gathered, Wait):
-            return gathered
+        joint = _plan_for(state, version, group, slots, request, offered, phase, given_up or cancel)
+        if not isinstance(joint, Wait):
+            return joint
     return alone
 
 
 def joint_moves(
     state: State, group: Group, slot: Slot, offered: Collection[str] | None
 ) -> Iterator[tuple[tuple[Slot, ...], tuple[str, ...]]]:
-    """Slots of lost members that move together, one of a pod like that of `slot` first, and the preemptions given up.
+    """Slots of lost members that could move together, and the preemptions to give up for it.
 
-    First those of one preassigned cell, then all. The group has a guarantee.
+    Each begins with a slot of the same size as `slot`. First the slots in one preassigned cell, then all lost ones.
+    The group must have a guarantee.
     """
     lost = _lost(state, group, offered)
-    same = [one for one in lost if one.member == slot.member]
-    first = next((one for one in same if root_of(state, group, one) != NO_VIRTUAL), slot)
+    same = [lost_slot for lost_slot in lost if lost_slot.member == slot.member]
+    first = next((lost_slot for lost_slot in same if root_of(state, group, lost_slot) != NO_VIRTUAL), slot)
     root = root_of(state, group, first)
-    near = [one for one in lost if root != NO_VIRTUAL and root_of(state, group, one) == root]
+    near = [lost_slot for lost_slot in lost if root != NO_VIRTUAL and root_of(state, group, lost_slot) == root]
     if len(near) > 1 or (near and first != slot):
         yield _first(near, first), ()
     if len(lost) > max(1, len(near)):
@@ -161,8 +164,8 @@ def _first(slots: Iterable[Slot], first: Slot) -> tuple[Slot, ...]:
 def root_of(state: State, group: Group, slot: Slot) -> VirtualCell:
     """The preassigned cell of a slot's place; `NO_VIRTUAL` if it has none."""
     assert group.virtual is not None  # noqa: S101 - its caller has asked
-    here = (twin for twin in group.virtual[slot.member][slot.pod] if twin != NO_VIRTUAL)
-    return next((state.virtual.root[twin] for twin in here), NO_VIRTUAL)
+    twins = (twin for twin in group.virtual[slot.member][slot.pod] if twin != NO_VIRTUAL)
+    return next((state.virtual.root[twin] for twin in twins), NO_VIRTUAL)
 
 
 def _slots_for(
@@ -170,11 +173,12 @@ def _slots_for(
 ) -> tuple[Slot, ...]:
     """The slots that take over what a preemption for `members` has reserved: first those that gave up their place."""
     lost = sorted(
-        _lost(state, group, offered), key=lambda one: (NO_LEAF not in group.physical[one.member][one.pod], one)
+        _lost(state, group, offered),
+        key=lambda lost_slot: (NO_LEAF not in group.physical[lost_slot.member][lost_slot.pod], lost_slot),
     )
     out: list[Slot] = []
     for leaves, pods in members:
-        out += [one for one in _first(lost, slot) if group.members[one.member][0] == leaves][:pods]
+        out += [lost_slot for lost_slot in _first(lost, slot) if group.members[lost_slot.member][0] == leaves][:pods]
     return tuple(out)
 
 
@@ -182,57 +186,57 @@ def _plan_for(
     state: State, version: int, group: Group, slots: tuple[Slot, ...], request: PodRequest,
     offered: Collection[str] | None, phase: Phase, cancel: tuple[str, ...],
 ) -> Decision:  # fmt: skip
-    """Another place for some lost members, of which the one that asks gets that of the first slot."""
+    """Another place for some lost members; the one that asks gets that of the first slot."""
     slot = slots[0]
     anchor = _anchor(group, slot)
     assert anchor is not None  # noqa: S101 - its caller has asked
     part = joint_request(state, group, request, slots)
     if part.group in state.groups.by_name and part.group not in cancel:
-        cancel = (*cancel, part.group)  # it was begun for this member, and others have waited for it since
+        cancel = (*cancel, part.group)  # it began for this member, and others have joined it since
     mark = state.journal.begin()
     try:
         for name in cancel:
             transitions.cancel_preemption(state, state.groups.by_name[name])
-        for one in slots:
-            transitions.vacate(state, state.groups.by_name[group.name], one)
+        for moving in slots:
+            transitions.vacate(state, state.groups.by_name[group.name], moving)
         state.doomed.settle()
-        found = search_near(state, part, anchor, offered)
-        if not isinstance(found, Found):
-            return Wait(request, version, found, cancel)
-        leaves = [leaf for pods in found.placement.physical for row in pods for leaf in row]
+        result = search_near(state, part, anchor, offered)
+        if not isinstance(result, FoundPlacement):
+            return Wait(request, version, result, cancel)
+        leaves = [leaf for pods in result.placement.physical for row in pods for leaf in row]
         victims = transitions.victims(state, leaves)
         reserver = state.occupancy.reserver
         cancel += tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver}))
     finally:
         state.journal.rollback(mark)
     if not victims:
-        return _bind(version, group, slot, slots, request, found, cancel)
+        return _bind(version, group, slot, slots, request, result, cancel)
     if phase is Phase.FILTERING:
         return Preempt(request, version, victims)
     return Preempt(
-        part, version, victims, found.placement, found.lazy, cancel, repairs=(group.name, slots)
+        part, version, victims, result.placement, result.lazy, cancel, repairs=(group.name, slots)
     )  # fmt: skip
 
 
 def _bind(
-    version: int, group: Group, slot: Slot, slots: tuple[Slot, ...], request: PodRequest, found: Found,
+    version: int, group: Group, slot: Slot, slots: tuple[Slot, ...], request: PodRequest, candidate: FoundPlacement,
     cancel: tuple[str, ...],
 ) -> Bind:  # fmt: skip
-    """The place of some members as the whole gang's: where the others are, and where these move."""
-    placement, after = found.placement, group
+    """The placement of the whole gang: the moved members at their new places, all others where they are."""
+    placement, after = candidate.placement, group
     rows = {len(pods[0]): iter(range(len(pods))) for pods in placement.physical}
     index = {len(pods[0]): member for member, pods in enumerate(placement.physical)}
-    for one in slots:
-        size = group.members[one.member][0]
+    for moving in slots:
+        size = group.members[moving.member][0]
         member, pod = index[size], next(rows[size])
         virtual = placement.virtual[member][pod] if placement.virtual is not None else None
-        after = transitions.moved(after, one, placement.physical[member][pod], virtual)
+        after = transitions.moved(after, moving, placement.physical[member][pod], virtual)
     whole = Placement(after.physical, after.virtual)
-    return Bind(request, version, slot, whole, found.lazy, cancel, repairs=True)
+    return Bind(request, version, slot, whole, candidate.lazy, cancel, repairs=True)
 
 
 def moved_slots(group: Group, decision: Bind) -> list[Slot]:
-    """The slots of a group that has another place for them than a decision."""
+    """The slots whose place in a group differs from that in a decision."""
     after = decision.placement.physical
     return [slot for slot, leaves, _ in group.placements() if leaves != after[slot.member][slot.pod]]
 
@@ -259,20 +263,20 @@ def carry_out(state: State, group: Group, decision: Bind, now: float | None) -> 
 
 
 def recover_move(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> Group | None:
-    """A pod was bound by another process to a place that its gang has moved it to; None if it cannot have that."""
+    """Follow a move by another process, which bound the pod to its new place; None if the pod cannot have it here."""
     leaves = tuple(recovery.find_leaf(state, info.node, device, info.chain) for device in info.devices)
     if NO_LEAF in leaves or any(leaf in state.occupancy.user for leaf in leaves):
         return None
     _, levels = recovery.locate(state, request, info)
     group = transitions.vacate(state, group, slot)
-    for other in _lost(state, group, None):  # they moved with it, and their old places hold a part of its promise
-        held = group.physical[other.member][other.pod]
-        if NO_LEAF not in held and info.place_at(other) != _place_of(state, held):
-            group = transitions.vacate(state, group, other)
+    for lost_slot in _lost(state, group, None):  # they moved with it, and their old places hold part of its promise
+        old_leaves = group.physical[lost_slot.member][lost_slot.pod]
+        if NO_LEAF not in old_leaves and info.place_at(lost_slot) != _place_of(state, old_leaves):
+            group = transitions.vacate(state, group, lost_slot)
     return recovery.settle_member(state, group, slot, leaves, levels[slot.member][slot.pod], None)
 
 
 def _place_of(state: State, leaves: Iterable[PhysicalCell]) -> tuple[str, tuple[int, ...]]:
     """Node and devices of a place, as an annotation has them."""
-    tree, held = state.physical, tuple(leaves)
-    return tree.node_name(held[0]), tuple(map(tree.device, held))
+    tree, row = state.physical, tuple(leaves)
+    return tree.node_name(row[0]), tuple(map(tree.device, row))

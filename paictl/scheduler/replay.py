@@ -1,7 +1,7 @@
 """Operations in, results out: a `Book` driven by JSON objects, as ``paictl scheduler replay`` takes and prints them.
 
-The operations are those of the recorded decisions (tests/golden/README.md), so that what they prove of the replay
-they prove of everything else that is built on the book.
+The operations are those of the recorded decisions (tests/golden/README.md): what these prove about the replay holds
+for everything else that is built on the book.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Replayer:
 
     def run(self, operation: Mapping[str, Any]) -> Json:
         """Carry out one operation and return its result; a refused one is ``{"r": "error", …}``."""
-        wrong = fault(operation)
-        if wrong is not None:
-            field, message = wrong
+        problem = fault(operation)
+        if problem is not None:
+            field, message = problem
             return {"r": "error", "message": f"{field}: {message}", "field": field}
         self.history.append(operation)
         try:
@@ -93,15 +93,15 @@ class Replayer:
     # --- pods
 
     def schedule(self, operation: Mapping[str, Any]) -> Json:
-        """One decision."""
+        """Decide about a pod."""
         phase = Phase(operation.get("phase") or Phase.FILTERING)
         answer = self.book.schedule(self.request_of(operation), self.suggested_of(operation), phase)
         return _result(_answer_json(answer), answer.outcomes)
 
     def suggested_of(self, operation: Mapping[str, Any]) -> list[str] | None:
         """The nodes that an operation suggests, None for all."""
-        found: list[str] | None = operation.get("suggested")
-        return found
+        names: list[str] | None = operation.get("suggested")
+        return names
 
     def request_of(self, operation: Mapping[str, Any]) -> PodRequest:
         """The request of the pod in an operation; raises `RequestError` if it is malformed."""
@@ -116,14 +116,14 @@ class Replayer:
         """The pod's last Bind takes effect."""
         return self._allocated(self.book.allocate(operation["uid"]))
 
-    def _allocated(self, done: Allocation) -> Json:
+    def _allocated(self, allocation: Allocation) -> Json:
         result = {
             "r": "ok",
-            "group": inspect.group_record(self.engine.state, done.group),
-            "isolation": isolation_text(done.info.devices),
-            "node": done.info.node,
+            "group": inspect.group_record(self.engine.state, allocation.group),
+            "isolation": isolation_text(allocation.info.devices),
+            "node": allocation.info.node,
         }
-        return _result(result, done.outcomes)
+        return _result(result, allocation.outcomes)
 
     def filter(self, operation: Mapping[str, Any]) -> Json:
         """Schedule in the filtering phase and let a Bind take effect."""
@@ -134,8 +134,8 @@ class Replayer:
 
     def bound(self, operation: Mapping[str, Any]) -> Json:
         """Kubernetes confirms a binding."""
-        known = self.book.bound(operation["uid"])
-        return {"r": "ok"} if known else {"r": "ok", "_warnings": [f"pod {operation['uid']} is not known"]}
+        is_known = self.book.bound(operation["uid"])
+        return {"r": "ok"} if is_known else {"r": "ok", "_warnings": [f"pod {operation['uid']} is not known"]}
 
     def gone(self, operation: Mapping[str, Any]) -> Json:
         """A pod was deleted."""
@@ -151,33 +151,33 @@ class Replayer:
             if name and self.load is not None:
                 spec = self.load(name)
             outcomes = self.book.restart(spec, pods.keys(), pods_first=operation.get("order") == "pods_first")
-        except PaictlError as error:  # the old process goes on
+        except PaictlError as error:  # the old process keeps running
             return {"r": "error", "message": f"config: {error}", "field": "config"}
         self.spec = spec
         after = self.engine.state.groups.by_name
-        moved = [GroupChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
+        group_changes = [GroupChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
         groups = [inspect.group_record(self.engine.state, group) for group in after.values()]
         result: Json = {"r": "ok", "groups": groups} | ({"_warnings": warnings} if warnings else {})
-        return _result(result, [*ignored(outcomes), *moved])
+        return _result(result, [*ignored(outcomes), *group_changes])
 
     # --- inspection
 
     def status(self, operation: Mapping[str, Any]) -> Json:
-        """What the state looks like."""
+        """Show the state."""
         state = self.engine.state
         groups = list(state.groups.by_name.values())
         match operation.get("view"):
             case "groups":
                 return {"r": "status", "groups": [inspect.group_status(state, group) for group in groups]}
             case "cells":
-                seen = inspection.inspect(state)
+                cluster = inspection.inspect(state)
                 return {
                     "r": "status",
                     "groups": [inspect.group_record(state, group) for group in groups],
-                    "physical": [inspect.physical_row(cell) for top in seen.tops for cell in top.cells()],
+                    "physical": [inspect.physical_row(cell) for top in cluster.tops for cell in top.cells()],
                     "virtual": {
-                        vc: [inspect.virtual_row(cell) for top in seen.vcs[vc] for cell in top.cell.cells()]
-                        for vc in sorted(seen.vcs)
+                        vc: [inspect.virtual_row(cell) for top in cluster.vcs[vc] for cell in top.cell.cells()]
+                        for vc in sorted(cluster.vcs)
                     },
                 }
             case "pods":
@@ -195,9 +195,9 @@ class Replayer:
                 }
 
     def dump(self) -> Json:
-        """What is needed to look into a failure: the exact state, pods with their annotations, the last operations.
+        """What is needed to investigate a failure: the exact state, pods with their annotations, the last operations.
 
-        Nothing is computed from the state, which may contradict itself.
+        Nothing is derived from the state, which may be inconsistent.
         """
         return {
             "engine": snapshot.dump(self.engine),
@@ -218,7 +218,7 @@ class Replayer:
     def restore(self, dump: Any) -> None:
         """Take over the state of a dump; its operations are not run again.
 
-        An engine that stopped on an invariant error goes on, so that the failure can be looked into. Raises
+        An engine that stopped on an invariant error is resumed, so that the failure can be investigated. Raises
         `SnapshotError` for a damaged dump or one of another configuration.
         """
         if not isinstance(dump, Mapping) or "engine" not in dump:
@@ -260,17 +260,17 @@ def _answer_json(answer: ScheduleResult) -> Json:
 
 
 def _result(result: Json, outcomes: Iterable[Outcome]) -> Json:
-    """A result with what it changed; warnings are no part of the decision."""
+    """A result with the changes that came with it; warnings are not part of the decision."""
     outcomes = list(outcomes)
     if warnings := [outcome.reason for outcome in ignored(outcomes)]:
         result.setdefault("_warnings", []).extend(warnings)
-    if told := {change.name: text for change in changes(outcomes) if (text := describe_change(change))}:
-        result["ev"] = told
+    if changed := {change.name: text for change in changes(outcomes) if (text := describe_change(change))}:
+        result["ev"] = changed
     return result
 
 
 def describe_change(change: GroupChange) -> str:
-    """A group's change in the words of the protocol; empty if nothing of note happened to it."""
+    """A group's change in the words of the protocol; empty for a change that is not reported."""
     before, after = change.before, change.after
     if before is None or after is None:
         return f"new {after.state}" if after else f"deleted {before.state}" if before else ""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paictl.frozen import frozen
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
-if TYPE_CHECKING:
-    pass
-
 MAX_PRIORITY: Final = 1000
 MAX_GROUP: Final = 1 << 20
-"""Leaf cells that a group may ask for, eight times those of the largest cluster that is planned for."""
+"""Leaf cells that a group may request: eight times as many as the largest cluster we plan for has."""
 SHOWN: Final = 40
 """Characters of a wrong value that a message repeats."""
 
 STANDS_FOR: Final = " (repair "
-"""What comes between a gang's name and the pod in the name of the group that stands for the pod."""
+"""Separates the gang's name from the pod's uid in the name of a stand-in group (`stand_in`)."""
 
 Member = tuple[int, int]
 """Leaf cells of a pod, number of such pods."""
@@ -40,26 +37,26 @@ class PodRequest:
     lazy_preemption: bool = False
     ignore_suggested: bool = True
     repair: bool = False
-    """Whether a member of the gang that is lost gets another place while the others stay (`docs/repair.md`)."""
+    """Whether a lost member of the gang gets another place while the others stay (`docs/repair.md`)."""
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the pod asks for its VC's quota."""
+        """Whether the pod uses its VC's quota."""
         return self.priority > OPPORTUNISTIC
 
 
 def stand_in(request: PodRequest) -> str:
-    """Name of the group that preempts for a member of a gang that runs (`repair`)."""
+    """Name of the one-pod group that preempts on behalf of a member of a running gang (`repair`)."""
     return f"{request.group}{STANDS_FOR}{request.uid})"
 
 
 def gang_of(name: str) -> str:
-    """The gang that a group belongs to; its own name if it stands for no member of another."""
+    """The gang for which a group stands in; the group's own name if it is no stand-in."""
     return name.rpartition(STANDS_FOR)[0] or name
 
 
 def shown(value: object) -> str:
-    """A wrong value in a message: short, on one line, and never the work of writing out a nested one."""
+    """A wrong value as a message shows it: short, on one line, and nested values are named rather than written out."""
     if isinstance(value, dict | list | tuple):
         return f"a {'mapping' if isinstance(value, dict) else 'list'}"
     if isinstance(value, int) and abs(value) >= 1 << 64:

@@ -32,16 +32,16 @@ Json = dict[str, Any]
 
 FORMAT: Final = "paictl-scheduler-state/2"
 EARLIER: Final = ("paictl-scheduler-state/1",)
-"""Formats that are known and no longer read: whoever kept one recovers from nodes and pods."""
+"""Formats that are recognised but no longer read: state in such a format is recovered from nodes and pods."""
 
 
 class SnapshotError(PaictlError, ValueError):
-    """The data is no snapshot, is damaged, or belongs to another specification."""
+    """The data is not a snapshot, is damaged, or belongs to another specification."""
 
 
 @frozen
 class StateCopy:
-    """The state of an engine at one moment, taken by shallow copies: what is in the tables never changes."""
+    """The state of an engine at one moment, as shallow copies: the entries of tables are immutable."""
 
     spec: ClusterSpec
     version: int
@@ -54,7 +54,7 @@ class StateCopy:
 
 
 def copy_state(engine: Engine) -> StateCopy:
-    """The state as it is now, to be written later; costs no more than to copy the tables."""
+    """The current state, to be written later; costs no more than copying the tables."""
     tables = tuple(Table(box.name, box.values.copy(), box.bits) for box in engine.state.journal.tables)
     return StateCopy(engine.spec, engine.version, engine.stopped, tables)
 
@@ -80,7 +80,7 @@ def restore(spec: ClusterSpec, data: Mapping[str, Any]) -> Engine:
     """An engine with the state of a snapshot, which answers as the one that was dumped would have.
 
     `spec` must be the specification that engine ran with; an engine that had stopped comes back stopped. Raises
-    `SnapshotError` if the data is no snapshot, damaged, or of another specification.
+    `SnapshotError` if the data is not a snapshot, is damaged, or belongs to another specification.
     """
     try:
         if data["format"] != FORMAT:
@@ -104,11 +104,11 @@ def restore(spec: ClusterSpec, data: Mapping[str, Any]) -> Engine:
 
 def fingerprint(spec: ClusterSpec) -> str:
     """A hash of a specification without the resources of its SKUs, which no decision depends on."""
-    said = [
+    parts = [
         sorted(value.items()) if isinstance(value, Mapping) else value
         for value in (getattr(spec, item.name) for item in fields(spec) if item.name != "sku_types")
     ]
-    return hashlib.sha256(repr(said).encode()).hexdigest()
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _fill(engine: Engine, written: Mapping[str, Any]) -> None:
@@ -137,7 +137,7 @@ def _encode(box: Table) -> object:
         return [hex(value) for value in values] if box.bits else _thin(values)
     if box.name == "groups.by_name":  # inspection lists them in this order
         return [group_to_json(group) for group in values.values()]
-    keys = sorted(values)  # the order of the others depends on what was tried and taken back
+    keys = sorted(values)  # the order of the others depends on what was tried and rolled back
     rows = [values[key] for key in keys]
     if box.bits:
         rows = [hex(value) for value in rows]
@@ -197,13 +197,13 @@ def group_to_json(group: Group) -> Json:
 
 
 def group_from_json(written: Mapping[str, Any]) -> Group:
-    """The inverse of `group_to_json`; raises what `restore` takes for damage."""
-    read: dict[str, Callable[[Any], Any]] = {
+    """The inverse of `group_to_json`; raises the errors that `restore` treats as damage."""
+    readers: dict[str, Callable[[Any], Any]] = {
         "state": GroupState,
         "preempting": frozenset,
         "info": lambda info: None if info is None else read_bind_info(info),
     }
-    values = {item.name: read.get(item.name, _tuples)(written[item.name]) for item in fields(Group)}
+    values = {item.name: readers.get(item.name, _tuples)(written[item.name]) for item in fields(Group)}
     if len(written) != len(values):
         raise ValueError(f"group {values['name']} has unknown fields")
     return Group(**values)

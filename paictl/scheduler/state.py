@@ -83,12 +83,12 @@ class State:
 
 
 def contents_of(tables: Iterable[Table]) -> Iterator[object]:
-    """What is in all tables of a state, or in copies of them, in a canonical order."""
+    """The contents of all tables of a state, or of copies of them, in a canonical order."""
     for name, values, bits in tables:
         yield name
         if name == "groups.by_name":
             yield sorted(map(_group_key, values.values()))
-        elif name == "doomed.cells":  # an empty set is as good as none
+        elif name == "doomed.cells":  # an empty set is the same as a missing one
             yield sorted((key, hex(ranks)) for key, ranks in values.items() if ranks)
         elif isinstance(values, dict):
             yield sorted((key, hex(value)) for key, value in values.items()) if bits else sorted(values.items())

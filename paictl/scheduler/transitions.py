@@ -30,9 +30,9 @@ def delete(state: State, group: Group) -> None:
     """The last pod of a group is gone: free its leaves, except what another group reserves."""
     occupancy = state.occupancy
     for _, leaves, _ in group.placements():
-        here = [leaf for leaf in leaves if leaf != NO_LEAF]
-        occupancy.release(here)
-        used = [leaf for leaf in here if leaf not in occupancy.reserver]
+        existing = [leaf for leaf in leaves if leaf != NO_LEAF]
+        occupancy.release(existing)
+        used = [leaf for leaf in existing if leaf not in occupancy.reserver]
         guaranteed, opportunistic = _by_class(state, used)
         if guaranteed:
             occupancy.unrank(guaranteed)
@@ -43,11 +43,11 @@ def delete(state: State, group: Group) -> None:
 
 
 def vacate(state: State, group: Group, slot: Slot) -> Group:
-    """A member that is gone gives up its place; the group keeps all others. Nobody may have reserved leaves of it."""
+    """A lost member gives up its place; the group keeps all others. No leaf of the place may be reserved."""
     occupancy = state.occupancy
-    here = [leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
-    occupancy.release(here)
-    guaranteed, opportunistic = _by_class(state, here)
+    existing = [leaf for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
+    occupancy.release(existing)
+    guaranteed, opportunistic = _by_class(state, existing)
     if guaranteed:
         occupancy.unrank(guaranteed)
         release_virtual(state, guaranteed)
@@ -76,7 +76,7 @@ def _replaced(placed: Placed[C], slot: Slot, row: tuple[C, ...]) -> Placed[C]:
 
 
 def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) -> None:
-    """A group loses its virtual leaves and runs on as opportunistic where it is."""
+    """A group loses its virtual leaves and keeps running where it is, as opportunistic."""
     occupancy, root, level = state.occupancy, state.virtual.root, state.virtual.level
     levels = None
     if group.virtual is not None:
@@ -95,7 +95,7 @@ def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) 
 
 
 def start_preemption(state: State, request: PodRequest, placement: Placement) -> None:
-    """A group reserves its leaves; those who use them become its victims."""
+    """A group reserves its leaves; their users become its victims."""
     if placement.virtual is None:
         raise InvariantError(f"opportunistic group {request.group} would preempt")
     occupancy = state.occupancy
@@ -133,7 +133,7 @@ def _bind(state: State, leaf: PhysicalCell, twin: VirtualCell) -> list[VirtualCe
 
 
 def cancel_preemption(state: State, group: Group) -> None:
-    """A preemption ends without effect: its leaves go back to their users, priority, virtual leaf and all."""
+    """A preemption ends without effect: its leaves go back to their users with priority and virtual leaf."""
     occupancy, binding = state.occupancy, state.binding
     victims = _users(state, group.leaves())
     roots: dict[VirtualCell, PhysicalCell] = {}
@@ -166,7 +166,7 @@ def cancel_preemption(state: State, group: Group) -> None:
 
 
 def complete_preemption(state: State, group: Group) -> Group:
-    """The victims are gone: what was reserved is used."""
+    """The victims are gone: the reserved leaves are now used."""
     leaves = tuple(group.leaves())
     state.occupancy.unreserve(leaves)
     state.occupancy.use(leaves, group.name)
@@ -187,9 +187,9 @@ def release_virtual(state: State, leaves: Sequence[PhysicalCell]) -> None:
 
 
 def _give_idle(state: State, roots: dict[VirtualCell, PhysicalCell]) -> None:
-    """Give back the physical cells of preassigned cells that nobody uses any more.
+    """Give back the physical cells of preassigned cells that are no longer used.
 
-    Bad ones too: whether such a one has to be doomed is settled with all others. `roots` maps preassigned cells to
+    Bad cells too: whether they have to be doomed is settled along with all others. `roots` maps preassigned cells to
     the physical ones they were bound to.
     """
     for root, cell in roots.items():
@@ -199,9 +199,9 @@ def _give_idle(state: State, roots: dict[VirtualCell, PhysicalCell]) -> None:
 
 def _drop_all(state: State, leaves: Sequence[PhysicalCell]) -> None:
     """Physical leaves lose their priority, if they have one."""
-    for held in _by_class(state, [leaf for leaf in leaves if leaf in state.occupancy.priority]):
-        if held:
-            state.occupancy.unrank(held)
+    for ranked in _by_class(state, [leaf for leaf in leaves if leaf in state.occupancy.priority]):
+        if ranked:
+            state.occupancy.unrank(ranked)
 
 
 def _by_class(state: State, leaves: Sequence[PhysicalCell]) -> tuple[list[PhysicalCell], list[PhysicalCell]]:
@@ -235,10 +235,10 @@ def victims(state: State, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tu
 
 
 def only_planned(state: State, decision: Bind) -> bool:
-    """Whether the transaction so far has changed no other group than the plan of `decision` said, and in no other way.
+    """Whether the transaction so far has changed exactly the groups that `decision` planned to change, in that way.
 
-    A plan may be older than the state: what it wanted to preempt lazily may be gone, its name taken by a group that
-    does not allow it, and its virtual cells taken by a group of which the plan knew nothing.
+    A plan may be older than the state: a group to preempt lazily may be gone, its name taken by a group that does not
+    allow it, and its virtual cells taken by a group that the plan did not know.
     """
     groups, own = state.groups, {decision.request.group}
     changed = {name: before for name, before in groups.touched.items() if groups.by_name.get(name) is not before}

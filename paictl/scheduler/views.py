@@ -1,6 +1,6 @@
 """Indexes of the nodes that `placement.pack` walks: the healthy ones, ordered by how much they are used.
 
-A view is what one candidate of a request looks at: the preassigned cells of a VC in one chain, one pinned
+A view is the part of the cluster that a request is tried in: the preassigned cells of a VC in one chain, one pinned
 cell, or a physical chain. Its nodes are numbered by id (slots) and kept as bit sets (Python integers: immutable,
 so the journal keeps an old set for free, and the smallest id in a set is its lowest bit).
 """
@@ -43,7 +43,7 @@ class NodeIndex(Generic[C]):
     In a VC's view the row is the number of used leaves and the column of free ones. In a physical chain the row
     is the number of leaves used opportunistically and the column of those used by guaranteed groups. `leaves`
     is the size of the largest node. Empty sets are not kept. The counts do not know which leaves are bad: `bad[0]`
-    is the set of slots of bad nodes, of which `exact` counts the leaves anew.
+    is the set of slots of bad nodes, of which `exact` counts the leaves again.
     """
 
     __slots__ = ("bad", "cells", "journal", "leaves", "rows")
@@ -66,7 +66,7 @@ class NodeIndex(Generic[C]):
         _take(self.rows[row], column, slot, self.journal)
 
     def mark(self, slot: int, *, bad: bool) -> None:
-        """A node has a bad leaf, or none any more."""
+        """A node has a bad leaf, or no longer has one."""
         if bool(self.bad[0] >> slot & 1) != bad:
             self.journal.set_item(self.bad, 0, self.bad[0] ^ 1 << slot)
 
@@ -78,11 +78,11 @@ class NodeIndex(Generic[C]):
         bad = self.bad[0]
         if not any(slots & bad for slots in step.values()):
             return step
-        found = {free: slots & ~bad for free, slots in step.items() if slots & ~bad}
+        corrected = {free: slots & ~bad for free, slots in step.items() if slots & ~bad}
         for slot in (slot for slots in step.values() for slot in members(slots & bad)):
             free = room(self.cells[slot])
-            found[free] = found.get(free, 0) | 1 << slot
-        return found
+            corrected[free] = corrected.get(free, 0) | 1 << slot
+        return corrected
 
 
 class PriorityView:
@@ -102,8 +102,8 @@ class VirtualIndex(NodeIndex[VirtualCell]):
     """The nodes of a VC's view, also by priority.
 
     `by_priority` counts the used leaves of the view per priority. `weaker` caches the index per priority of those
-    requests that could not be placed without preemption; an entry is made at the cost of the view when such a
-    request first comes and kept up at the cost of each change, so only a few are held.
+    requests that could not be placed without preemption. Making an entry costs a walk of the view, and keeping it up
+    to date costs something at every change, so only a few are held.
     """
 
     __slots__ = ("by_priority", "weaker")
@@ -144,7 +144,7 @@ class VirtualIndex(NodeIndex[VirtualCell]):
 
     def could_preempt(self, priority: int, needed: int) -> bool:
         """Whether there are weaker leaves at all, and enough with the free ones."""
-        below = sum(used for held, used in self.by_priority.items() if held < priority)
+        below = sum(used for at_priority, used in self.by_priority.items() if at_priority < priority)
         return below > 0 and below + self.free() >= needed
 
 
@@ -209,28 +209,28 @@ class Views:
                 self.nodes[cell] = (view, slot)
                 view.insert(slot, 0, len(tree.shape(cell).leaves))
 
-    def weaker(self, view: VirtualIndex, priority: int, held: dict[VirtualCell, int]) -> PriorityView:
+    def weaker(self, view: VirtualIndex, priority: int, priorities: dict[VirtualCell, int]) -> PriorityView:
         """`view` as a request of `priority` sees it; `held` is the priority of used virtual leaves."""
-        found = view.weaker.get(priority)
-        if found is not None:
-            return found
+        priority_view = view.weaker.get(priority)
+        if priority_view is not None:
+            return priority_view
         tree, used, low = self.tree, self.counts.used, priority - 1
         free = []
         for cell in view.cells:
             if used[cell]:
-                free.append(len([leaf for leaf in tree.leaves(cell) if held.get(leaf, low) < priority]))
+                free.append(len([leaf for leaf in tree.leaves(cell) if priorities.get(leaf, low) < priority]))
             else:
                 free.append(len(tree.shape(cell).leaves))
-        found = PriorityView(view.leaves, free)
-        for row, by_column in zip(found.rows, view.rows, strict=True):
+        priority_view = PriorityView(view.leaves, free)
+        for row, by_column in zip(priority_view.rows, view.rows, strict=True):
             for slots in by_column.values():
                 for slot in members(slots):
                     row[free[slot]] = row.get(free[slot], 0) | 1 << slot
         if not self.journal.depth:  # what is imagined in a transaction must not outlive it
             if len(view.weaker) == view.CACHED:
                 del view.weaker[next(iter(view.weaker))]
-            view.weaker[priority] = found
-        return found
+            view.weaker[priority] = priority_view
+        return priority_view
 
     def bound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
         """A virtual cell was bound: if to a dead cell, it is no longer a node to walk."""
@@ -239,7 +239,7 @@ class Views:
             self._remove(virtual)
 
     def unbound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
-        """A virtual cell was unbound: as far as its VC can see it is healthy again."""
+        """A virtual cell was unbound: to its VC it looks healthy again."""
         self._mark(virtual, bad=False)
         if self.counts.dead[cell]:
             self._insert(virtual)
@@ -299,25 +299,25 @@ class Views:
 
 
 class ViewPlaces:
-    """What is asked of the views again and again although it never changes; no part of the state."""
+    """Answers about views that are needed again and again and never change; not a part of the state."""
 
-    __slots__ = ("_of_leaf", "_views", "asked")
+    __slots__ = ("_of_leaf", "_views", "by_request")
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self.asked: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
-        """By virtual cluster, device type and pinned cell: where guaranteed requests are placed; filled by who asks."""
+        self.by_request: dict[tuple[str, str, str], tuple[VirtualIndex, ...]] = {}
+        """By virtual cluster, device type and pinned cell: the views for guaranteed requests; filled by callers."""
         self._of_leaf: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
 
     def of_leaf(self, leaf: VirtualCell) -> tuple[VirtualIndex, int]:
         """View and slot of the node of a virtual leaf."""
-        found = self._of_leaf.get(leaf)
-        if found is None:
+        place = self._of_leaf.get(leaf)
+        if place is None:
             cell, nodes = leaf, self._views.nodes
             while cell not in nodes:
                 cell = self._views.tree.parent[cell]
-            found = self._of_leaf[leaf] = nodes[cell]
-        return found
+            place = self._of_leaf[leaf] = nodes[cell]
+        return place
 
 
 def members(bits: int) -> Iterator[int]:

@@ -25,15 +25,15 @@ ISOLATION: Final = f"{PREFIX}pod-leaf-cell-isolation"
 PREEMPTED_FOR: Final = "paictl.io/preempted-for"
 """The group for which a pod is evicted, as the extender notes it; HiveD has no such annotation."""
 ENABLE: Final = f"{PREFIX}pod-scheduling-enable"
-"""No annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
+"""Not an annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
 GATE: Final = "paictl.io/cells"
-"""No annotation either: the scheduling gate that the placer removes; HiveD has none."""
+"""Not an annotation either: the scheduling gate that the placer removes; HiveD has none."""
 GRANTED: Final = "paictl.io/virtual-clusters"
 """Annotation of a Namespace: the virtual clusters that its pods may use, separated by commas."""
 
 Json = dict[str, Any]
 Parse = Callable[[str], object]
-"""Reads a YAML text; raises ValueError if it is none."""
+"""Reads a YAML text; raises ValueError if it is not YAML."""
 
 MAX_REPAIRS: Final = 1 << 30
 """Repairs that an annotation may count."""
@@ -70,22 +70,22 @@ def read_request(spec: object, uid: str, name: str) -> PodRequest:
     """The request in HiveD's scheduling spec as loaded from YAML or JSON. Raises `RequestError`."""
     if not isinstance(spec, Mapping):
         raise RequestError(name, _SPEC, f"expected a mapping, found {type(spec).__name__}")
-    read = _SpecReader(spec, name)
-    leaf_number = read.number("leafCellNumber", 1)
-    group, members = read.group(leaf_number)
+    reader = _SpecReader(spec, name)
+    leaf_number = reader.number("leafCellNumber", 1)
+    group, members = reader.group(leaf_number)
     request = PodRequest(
         uid=uid,
         name=name,
-        vc=read.text("virtualCluster"),
-        priority=read.priority(),
+        vc=reader.text("virtualCluster"),
+        priority=reader.priority(),
         leaf_number=leaf_number,
         group=group,
         members=members,
-        leaf_type=read.text("leafCellType"),
-        pinned_id=read.text("pinnedCellId"),
-        lazy_preemption=read.flag("lazyPreemptionEnable", default=False),
-        ignore_suggested=read.flag("ignoreK8sSuggestedNodes", default=True),
-        repair=read.flag("memberRepairEnable", default=False),
+        leaf_type=reader.text("leafCellType"),
+        pinned_id=reader.text("pinnedCellId"),
+        lazy_preemption=reader.flag("lazyPreemptionEnable", default=False),
+        ignore_suggested=reader.flag("ignoreK8sSuggestedNodes", default=True),
+        repair=reader.flag("memberRepairEnable", default=False),
     )
     if not request.vc:
         raise RequestError(name, "virtualCluster", "is empty")
@@ -93,7 +93,7 @@ def read_request(spec: object, uid: str, name: str) -> PodRequest:
 
 
 def request_json(request: PodRequest) -> Json:
-    """The inverse of `read_request`; a pod that is its own group names none."""
+    """The inverse of `read_request`; for a pod that is its own group, the group is left out."""
     spec: Json = {
         "virtualCluster": request.vc,
         "priority": request.priority,
@@ -103,7 +103,7 @@ def request_json(request: PodRequest) -> Json:
         "lazyPreemptionEnable": request.lazy_preemption,
         "ignoreK8sSuggestedNodes": request.ignore_suggested,
     }
-    if request.repair:  # not HiveD's: it is left out where nobody asks for it
+    if request.repair:  # not HiveD's: left out unless it is requested
         spec["memberRepairEnable"] = True
     if (request.group, request.members) != (request.name, ((request.leaf_number, 1),)):
         members = [{"podNumber": pods, "leafCellNumber": leaves} for leaves, pods in request.members]
@@ -119,59 +119,59 @@ class _SpecReader:
         self.pod = pod
 
     def text(self, key: str) -> str:
-        found = _value(self.spec, key)
-        if found is None:
+        value = _value(self.spec, key)
+        if value is None:
             return ""
-        if not isinstance(found, str):
-            raise RequestError(self.pod, _written(self.spec, key), f"expected a text, found {shown(found)}")
-        return found
+        if not isinstance(value, str):
+            raise RequestError(self.pod, _written(self.spec, key), f"expected a text, found {shown(value)}")
+        return value
 
     def flag(self, key: str, *, default: bool) -> bool:
-        found = self.spec.get(key)
-        if found is None:
+        value = self.spec.get(key)
+        if value is None:
             return default
-        if not isinstance(found, bool):
-            raise RequestError(self.pod, key, f"expected true or false, found {shown(found)}")
-        return found
+        if not isinstance(value, bool):
+            raise RequestError(self.pod, key, f"expected true or false, found {shown(value)}")
+        return value
 
     def priority(self) -> int:
-        found = self.spec.get("priority")
-        if found is None:
+        value = self.spec.get("priority")
+        if value is None:
             return 0
-        if isinstance(found, bool) or not isinstance(found, int):
-            raise RequestError(self.pod, "priority", f"expected a whole number, found {shown(found)}")
-        if not OPPORTUNISTIC <= found <= MAX_PRIORITY:
-            raise RequestError(self.pod, "priority", f"must lie in -1..{MAX_PRIORITY}, is {shown(found)}")
-        return found
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise RequestError(self.pod, "priority", f"expected a whole number, found {shown(value)}")
+        if not OPPORTUNISTIC <= value <= MAX_PRIORITY:
+            raise RequestError(self.pod, "priority", f"must lie in -1..{MAX_PRIORITY}, is {shown(value)}")
+        return value
 
     def number(self, key: str, least: int) -> int:
         path = _written(self.spec, key)
-        found = self._count(_value(self.spec, key), path, least)
-        if found > MAX_GROUP:
-            raise RequestError(self.pod, path, f"must be at most {MAX_GROUP:,}, is {shown(found)}")
-        return found
+        value = self._count(_value(self.spec, key), path, least)
+        if value > MAX_GROUP:
+            raise RequestError(self.pod, path, f"must be at most {MAX_GROUP:,}, is {shown(value)}")
+        return value
 
-    def _count(self, found: object, path: str, least: int) -> int:
-        if isinstance(found, bool) or not isinstance(found, int):
-            raise RequestError(self.pod, path, f"expected a whole number, found {shown(found)}")
-        if found < least:
-            raise RequestError(self.pod, path, f"must be at least {least}, is {shown(found)}")
-        return found
+    def _count(self, value: object, path: str, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise RequestError(self.pod, path, f"expected a whole number, found {shown(value)}")
+        if value < least:
+            raise RequestError(self.pod, path, f"must be at least {least}, is {shown(value)}")
+        return value
 
     def group(self, leaf_number: int) -> tuple[str, tuple[Member, ...]]:
         """Name and members of the affinity group; without one the pod is its own."""
-        found = self.spec.get("affinityGroup")
-        if found is None:
+        data = self.spec.get("affinityGroup")
+        if data is None:
             return self.pod, ((leaf_number, 1),)
-        if not isinstance(found, dict):
-            raise RequestError(self.pod, "affinityGroup", f"expected a mapping, found {shown(found)}")
-        name = found.get("name")
+        if not isinstance(data, dict):
+            raise RequestError(self.pod, "affinityGroup", f"expected a mapping, found {shown(data)}")
+        name = data.get("name")
         if not isinstance(name, str) or not name:
             raise RequestError(self.pod, "affinityGroup.name", "is empty" if not name else "expected a text")
-        if STANDS_FOR in name:  # it would pass for what preempts for a member of another gang
+        if STANDS_FOR in name:  # it would be taken for a stand-in for a member of another gang
             raise RequestError(self.pod, "affinityGroup.name", f"must not contain {STANDS_FOR!r}")
         members: dict[int, int] = {}
-        listed = found.get("members")
+        listed = data.get("members")
         for i, item in enumerate(listed if isinstance(listed, list) else ()):
             path = f"affinityGroup.members[{i}]"
             if not isinstance(item, dict):
@@ -229,7 +229,7 @@ def bind_info_text(info: BindInfo) -> str:
 
 
 class BindInfoTexts:
-    """Writes bind annotations. The rows of a gang are the same in all of them and written once: they are most of it."""
+    """Writes bind annotations. A gang's rows are most of each and the same in all of them, so they are written once."""
 
     def __init__(self) -> None:
         self._members: object = None
@@ -248,7 +248,7 @@ def _compact(data: object) -> str:
 
 
 def parse_bind_info(text: str | None, name: str, parse: Parse) -> BindInfo:
-    """The inverse of `bind_info_text`, and what HiveD writes; `name` is ``namespace/name``. Raises `RequestError`."""
+    """The inverse of `bind_info_text`, also for HiveD's texts. `name` is ``namespace/name``. Raises `RequestError`."""
     if not isinstance(text, str) or not text.strip():
         raise RequestError(name, _INFO, "the annotation is missing or empty")
     return read_bind_info(_parsed(text, name, _INFO, parse), name)
@@ -256,19 +256,19 @@ def parse_bind_info(text: str | None, name: str, parse: Parse) -> BindInfo:
 
 def read_bind_info(data: object, name: str = "") -> BindInfo:
     """The inverse of `bind_info_json`; `name` is the pod's, for messages. Raises `RequestError`."""
-    read = _InfoReader(name)
-    top = read.mapping(data, "")
+    reader = _InfoReader(name)
+    top = reader.mapping(data, "")
     members = []
-    for i, member in enumerate(read.items(top, "affinityGroupBindInfo", "")):
+    for i, member in enumerate(reader.items(top, "affinityGroupBindInfo", "")):
         path = f"affinityGroupBindInfo[{i}]"
-        rows = read.items(read.mapping(member, path), "podPlacements", f"{path}.")
-        members.append(tuple(read.place(row, f"{path}.podPlacements[{j}]") for j, row in enumerate(rows)))
+        rows = reader.items(reader.mapping(member, path), "podPlacements", f"{path}.")
+        members.append(tuple(reader.place(row, f"{path}.podPlacements[{j}]") for j, row in enumerate(rows)))
     return BindInfo(
-        read.text(top, "node", ""),
-        read.devices(top, "leafCellIsolation", ""),
-        read.text(top, "cellChain", ""),
+        reader.text(top, "node", ""),
+        reader.devices(top, "leafCellIsolation", ""),
+        reader.text(top, "cellChain", ""),
         tuple(members),
-        read.repairs(top),
+        reader.repairs(top),
     )
 
 
@@ -289,47 +289,47 @@ class _InfoReader:
             None if types is None else tuple(types),
         )
 
-    def mapping(self, found: object, path: str) -> Mapping[str, object]:
-        if not isinstance(found, Mapping):
-            raise self._wrong(path or _INFO, "a mapping", found)
-        return found
+    def mapping(self, value: object, path: str) -> Mapping[str, object]:
+        if not isinstance(value, Mapping):
+            raise self._wrong(path or _INFO, "a mapping", value)
+        return value
 
     def items(self, spec: Mapping[str, object], key: str, path: str) -> list[object]:
-        found = spec.get(key)
-        if found is None:
+        rows = spec.get(key)
+        if rows is None:
             return []
-        if not isinstance(found, list):
-            raise self._wrong(f"{path}{key}", "a list", found)
-        return found
+        if not isinstance(rows, list):
+            raise self._wrong(f"{path}{key}", "a list", rows)
+        return rows
 
     def text(self, spec: Mapping[str, object], key: str, path: str) -> str:
-        found = spec.get(key)
-        if not isinstance(found, str):
-            raise self._wrong(f"{path}{key}", "a text", found)
-        return found
+        value = spec.get(key)
+        if not isinstance(value, str):
+            raise self._wrong(f"{path}{key}", "a text", value)
+        return value
 
     def repairs(self, spec: Mapping[str, object]) -> int:
-        found = spec.get("repairs", 0)
-        if type(found) is not int or not 0 <= found <= MAX_REPAIRS:
-            raise self._wrong("repairs", f"a whole number in 0..{MAX_REPAIRS}", found)
-        return found
+        value = spec.get("repairs", 0)
+        if type(value) is not int or not 0 <= value <= MAX_REPAIRS:
+            raise self._wrong("repairs", f"a whole number in 0..{MAX_REPAIRS}", value)
+        return value
 
     def devices(self, spec: Mapping[str, object], key: str, path: str) -> tuple[int, ...]:
-        found = _value(spec, key)
-        if not isinstance(found, list) or not all(type(device) is int for device in found):
-            raise self._wrong(f"{path}{_written(spec, key)}", "a list of device indices", found)
-        return tuple(found)
+        indices = _value(spec, key)
+        if not isinstance(indices, list) or not all(type(device) is int for device in indices):
+            raise self._wrong(f"{path}{_written(spec, key)}", "a list of device indices", indices)
+        return tuple(indices)
 
-    def _wrong(self, path: str, expected: str, found: object) -> RequestError:
+    def _wrong(self, path: str, expected: str, value: object) -> RequestError:
         where = path if path == _INFO else f"{_INFO}.{path}"
-        return RequestError(self.pod, where, f"expected {expected}, found {shown(found)}")
+        return RequestError(self.pod, where, f"expected {expected}, found {shown(value)}")
 
 
 def isolation_text(devices: tuple[int, ...], instances: int = 0) -> str:
     """The value of the annotation `ISOLATION`: device indices as NVIDIA's runtime reads them.
 
-    `instances` is the number of MIG instances of each GPU where leaf cells are these, written as ``GPU:instance``; 0
-    for whole GPUs.
+    `instances` is the number of MIG instances of each GPU if leaf cells are MIG instances, which are written as
+    ``GPU:instance``; 0 for whole GPUs.
     """
     if not instances:
         return ",".join(map(str, devices))
@@ -337,7 +337,7 @@ def isolation_text(devices: tuple[int, ...], instances: int = 0) -> str:
 
 
 def noted_instances(annotations: Mapping[str, object]) -> str:
-    """The annotation `ISOLATION` of a pod that has MIG instances; empty for whole GPUs, whose indices say all."""
+    """The annotation `ISOLATION` of a pod with MIG instances; empty for whole GPUs, whose indices are enough."""
     text = annotations.get(ISOLATION)
     return text if isinstance(text, str) and ":" in text else ""
 
@@ -348,15 +348,15 @@ def parse_isolation(text: str, name: str, instances: int = 0) -> tuple[int, ...]
     matches = [form.fullmatch(part.strip()) for part in text.split(",")]
     parts = [tuple(map(int, match.groups())) for match in matches if match is not None]
     if len(parts) < len(matches) or any(instance >= instances for _, *rest in parts for instance in rest):
-        known = f"MIG instances as in 0:0,0:{instances - 1}" if instances else "device indices as in 0,1,2"
-        raise RequestError(name, "pod-leaf-cell-isolation", f"expected {known}, found {shown(text)}")
+        expected = f"MIG instances as in 0:0,0:{instances - 1}" if instances else "device indices as in 0,1,2"
+        raise RequestError(name, "pod-leaf-cell-isolation", f"expected {expected}, found {shown(text)}")
     return tuple(gpu * instances + rest[0] if rest else gpu for gpu, *rest in parts)
 
 
 def isolation_agrees(text: str, devices: tuple[int, ...], instances: int = 0) -> bool:
     """Whether a pod's `ISOLATION` names the leaf cells of its bind annotation, as GPUs are divided now.
 
-    Only what concerns MIG is judged: of whole GPUs that are still whole, the bind annotation counts, as in HiveD.
+    Only MIG is checked: for whole GPUs that are still whole, the bind annotation counts, as in HiveD.
     """
     if not text or not (instances or ":" in text):
         return True
@@ -369,8 +369,8 @@ def isolation_agrees(text: str, devices: tuple[int, ...], instances: int = 0) ->
 def noted_devices(annotations: Mapping[str, object]) -> tuple[int, ...]:
     """The indices of the leaf cells within their node, as a pod's annotations say; empty without any.
 
-    MIG instances are not numbered through in `ISOLATION`, so their indices come from the bind annotation, whose
-    beginning is enough: of a large gang it is long.
+    `ISOLATION` does not number MIG instances consecutively, so their indices come from the bind annotation. Only its
+    beginning is read, since a large gang's annotation is long.
     """
     text = annotations.get(ISOLATION)
     parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
@@ -388,11 +388,11 @@ def _parsed(text: str, name: str, field: str, parse: Parse) -> object:
 
 
 def _value(spec: Mapping[str, object], key: str) -> object:
-    found = spec.get(key)
-    return spec.get(_OLD_KEYS[key]) if found is None and key in _OLD_KEYS else found
+    value = spec.get(key)
+    return spec.get(_OLD_KEYS[key]) if value is None and key in _OLD_KEYS else value
 
 
 def _written(spec: Mapping[str, object], key: str) -> str:
-    """The name under which a field is given: an error names what its writer can find."""
+    """The name under which a field is given: an error message has to use the name that its reader wrote."""
     old = _OLD_KEYS.get(key, key)
     return old if spec.get(key) is None and spec.get(old) is not None else key

@@ -1,4 +1,4 @@
-"""What a policy can ask the engine for. All actions of one decision are applied as a whole, in their order, or none."""
+"""What a policy can ask of the engine. The actions of a decision are applied in order, and all of them or none."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from paictl.units import Millis
 
 
 class PolicyError(PaictlError):
-    """A policy asked for what cannot be: a defect of the policy, and nothing was changed."""
+    """A policy asked for something impossible: a bug of the policy. Nothing was changed."""
 
 
 @frozen
 class Start:
-    """Give a waiting job these devices, to itself; as many as it asked for, or as many as it is elastic."""
+    """Give a waiting job these devices exclusively: as many as it asked for, or within its elastic range."""
 
     job: JobView
     devices: Devices
@@ -26,7 +26,7 @@ class Start:
 
 @frozen
 class Colocate:
-    """Give a waiting job these devices, whoever else is on them; one that runs: change its limit."""
+    """Give a waiting job these devices, even if they are in use; for a running job: change its limit."""
 
     job: JobView
     devices: Devices
@@ -44,7 +44,7 @@ class Preempt:
 
 @frozen
 class Stop:
-    """End it for good, before its time."""
+    """End it early, for good."""
 
     job: JobView
 
@@ -56,12 +56,12 @@ class Migrate:
     job: JobView
     devices: Devices
     undone: Millis | None = None
-    """Where it starts again there instead of moving with all its work: how long ago it saved its work."""
+    """If it restarts there instead of moving with all its work: how long ago it saved its work."""
 
 
 @frozen
 class Resize:
-    """Let a running elastic job run on another number of devices; all of them are told, kept ones too."""
+    """Let a running elastic job run on another number of devices; `devices` lists all of them, including kept ones."""
 
     job: JobView
     devices: Devices
@@ -73,7 +73,7 @@ Action = Start | Colocate | Preempt | Stop | Migrate | Resize
 
 @frozen
 class Trigger:
-    """Why the policy is asked: everything that happened at this instant."""
+    """Why the policy is called: everything that happened at this instant."""
 
     now: Millis
     ended: tuple[JobView, ...]
@@ -81,8 +81,8 @@ class Trigger:
     arrived: tuple[JobView, ...]
     """By (submission, row of the trace), those whose devices failed before them."""
     woken: bool
-    """The time it asked to be woken at has come."""
+    """Whether the time at which it asked to be woken has come."""
     failed: Devices = ()
-    """Devices that nobody can use from now on, free already."""
+    """Devices that have failed and cannot be used from now on; they are free already."""
     repaired: Devices = ()
     """Devices that can be used again."""

@@ -1,4 +1,4 @@
-"""Typed devices in a tree of levels. What is free is not here: a placement keeps its own book, the engine the truth."""
+"""Typed devices in a tree of levels. Which are free is tracked elsewhere: by each placement, and by the engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 
 Devices = tuple[int, ...]
-"""Devices by number, rising; numbers are given in the order of the tree, so that neighbours are near."""
+"""Device numbers, ascending; devices are numbered in the order of the tree, so that neighbours are near."""
 
 
 class ClusterShapeError(PaictlError, ValueError):
-    """A cluster that cannot be."""
+    """An impossible cluster."""
 
 
 @frozen
@@ -28,26 +28,26 @@ class Node:
     outer: tuple[tuple[str, str], ...] = ()
     """Levels around, nearest first, each with the name of the group: (("rack", "r1"), ("domain", "d1"))."""
     cpu_milli: int = 0
-    """Thousandths of its cores; 0: more than anybody asks for."""
+    """Thousandths of its cores; 0: unlimited."""
     memory_mib: int = 0
-    """Its memory; 0: more than anybody asks for."""
+    """Its memory; 0: unlimited."""
 
 
 @frozen
 class ClusterShape:
-    """What a `--cluster` says, after reading. The engine runs on `Cluster(spec)`."""
+    """A `--cluster` option as read. The engine runs on `Cluster(spec)`."""
 
     text: str
     """As the user wrote it."""
     nodes: tuple[Node, ...]
     quotas: Mapping[str, int] = field(default_factory=dict)
-    """Devices promised to each VC; empty: nobody was promised anything."""
+    """Devices promised to each VC; empty: no promises."""
     quotas_by_type: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The same by device type, where the promise is of types."""
+    """The same by device type, if the promises are by type."""
     hived: str | None = None
     """The HiveD configuration (YAML text) that it is from, for `hived`."""
     sharing: str | None = None
-    """The section `sharing` beside it (YAML text), as far as `hived` obeys it; None: there is none."""
+    """The part of the section `sharing` beside it (YAML text) that `hived` obeys; None without one."""
 
 
 def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> ClusterShape:  # noqa: A002 the field
@@ -61,8 +61,10 @@ def mixed(rows: Sequence[tuple[str, int, int]], text: str = "") -> ClusterShape:
         raise ClusterShapeError(
             "a cluster needs at least one node, and each node at least one device", where=text or None
         )
-    made = [Node(f"{kind}-{number}", devices, kind) for kind, nodes, devices in rows for number in range(1, nodes + 1)]
-    return ClusterShape(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(made))
+    machines = [
+        Node(f"{kind}-{number}", devices, kind) for kind, nodes, devices in rows for number in range(1, nodes + 1)
+    ]
+    return ClusterShape(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(machines))
 
 
 class Cluster:
@@ -92,9 +94,9 @@ class Cluster:
             self.types[node.type] = self.types.get(node.type, 0) + node.devices
         inner = list(dict.fromkeys(level for node in spec.nodes for level, _ in reversed(node.inner)))
         outer = list(dict.fromkeys(level for node in spec.nodes for level, _ in node.outer))
-        self.groups: dict[str, list[int]] = {level: self._inside(level) for level in inner}
+        self.groups: dict[str, list[int]] = {level: self._inner_groups(level) for level in inner}
         self.groups["node"] = self.node_of
-        self.groups |= {level: self._around(level) for level in outer}
+        self.groups |= {level: self._outer_groups(level) for level in outer}
         self.levels = (*self.groups, "cluster")
 
     def devices_of(self, node: int) -> range:
@@ -118,22 +120,24 @@ class Cluster:
             return 1
         return len({node_of[device] for device in devices})
 
-    def _inside(self, level: str) -> list[int]:
-        found: list[int] = []
+    def _inner_groups(self, level: str) -> list[int]:
+        group_of: list[int] = []
         group = -1
         for node in self.nodes:
             size = dict(node.inner).get(level, node.devices)
             for device in range(node.devices):
                 if device % size == 0:
                     group += 1
-                found.append(group)
-        return found
+                group_of.append(group)
+        return group_of
 
-    def _around(self, level: str) -> list[int]:
+    def _outer_groups(self, level: str) -> list[int]:
         names: dict[str, int] = {}
-        found: list[int] = []
+        group_of: list[int] = []
         for number, node in enumerate(self.nodes):
-            name = dict(node.outer).get(level, f"\0{number}")  # a node outside every group of the level is one itself
+            name = dict(node.outer).get(
+                level, f"\0{number}"
+            )  # a node outside all groups of the level is a group of its own
             group = names.setdefault(name, len(names))
-            found += [group] * node.devices
-        return found
+            group_of += [group] * node.devices
+        return group_of

@@ -1,6 +1,6 @@
 """Paired differences between runs of one trace: the same job under both, better or worse, and by how much.
 
-Means hide who pays. A pair is made of the jobs that completed under both; the others are counted apart.
+Means hide who pays. A pair covers the jobs that completed under both; the others are counted separately.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from paictl.sim.metrics import Figures
 from paictl.sim.run import Ending, JobOutcome, RunResult
 
 BATCHES: Final = 20
-"""Stretches of a trace whose means count as independent."""
+"""Sections of a trace whose means count as independent."""
 LEAST: Final = 5 * BATCHES
-"""Jobs that are needed: means of fewer than five are not normal enough for Student's t."""
+"""Jobs that an interval needs: means of fewer than five are not normal enough for Student's t."""
 _T_BATCHES: Final = 2.093
 """97.5 % quantile of Student's t with 19 degrees of freedom."""
 ALIKE = 0.001
-"""Part of the mean completion time by which runs must differ for a workload to tell policies apart."""
+"""The relative difference of mean completion times from which a workload distinguishes policies."""
 
 
 @frozen
@@ -50,37 +50,37 @@ class Pair:
     unpaired: int
     """Jobs that completed under one of them only, or under neither."""
     mean_gain: float
-    """Mean time by which the better ones were earlier, 0 if there are none."""
+    """Mean time by which the better jobs were earlier, 0 if there are none."""
     mean_loss: float
-    """Mean time by which the worse ones were later."""
+    """Mean time by which the worse jobs were later."""
     mean_difference: float
     """Mean of second minus first over all pairs."""
     low: float | None
-    """Bounds of its 95 % confidence interval, see `interval`; None where too few jobs are paired to tell."""
+    """Bounds of its 95 % confidence interval, see `interval`; None if too few jobs are paired."""
     high: float | None
     largest_gain: float
     largest_loss: float
 
     @property
     def significant(self) -> bool | None:
-        """Whether the interval of the mean difference leaves 0 out; None if that cannot be told."""
+        """Whether the interval of the mean difference excludes 0; None without an interval."""
         return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
 def differences(first: RunResult, second: RunResult) -> list[JobDifference]:
     """Job by job in the order of arrival; jobs that did not complete under both are left out."""
     others = {outcome.id: outcome for outcome in second.outcomes}
-    found = []
-    for one in first.outcomes:
-        other = others.get(one.id)
-        if other is not None and one.jct is not None and other.jct is not None:
-            found.append(JobDifference(one.id, one.vc, one.gpus, other.jct - one.jct))
-    return found
+    changes = []
+    for before in first.outcomes:
+        after = others.get(before.id)
+        if after is not None and before.jct is not None and after.jct is not None:
+            changes.append(JobDifference(before.id, before.vc, before.gpus, after.jct - before.jct))
+    return changes
 
 
 def pair(runs: Sequence[RunResult], first: int, second: int) -> Pair:
     """The second run against the first."""
-    changes = [one.change for one in differences(runs[first], runs[second])]
+    changes = [difference.change for difference in differences(runs[first], runs[second])]
     gains = [-change for change in changes if change < 0]
     losses = [change for change in changes if change > 0]
     low, high = interval(changes)
@@ -95,7 +95,7 @@ def pair(runs: Sequence[RunResult], first: int, second: int) -> Pair:
 def interval(changes: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
     """The 95 % confidence interval of the mean of changes in the order of arrival, in seconds.
 
-    Jobs that wait together change together. So the mean of each of `BATCHES` stretches of the trace counts as one
+    Jobs that wait together change together. So the mean of each of `BATCHES` sections of the trace counts as one
     observation (batch means), with Student's t for their number.
     """
     if len(changes) < LEAST:
@@ -120,22 +120,22 @@ def pairs(runs: Sequence[RunResult]) -> list[Pair]:
 
 def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discriminating: bool = True) -> list[str]:
     """What a reader of the comparison must know before believing it."""
-    said: list[str] = []
+    messages: list[str] = []
     for cluster in dict.fromkeys(run.cluster for run in runs):
-        mine = [place for place, run in enumerate(runs) if run.cluster == cluster]
+        places = [place for place, run in enumerate(runs) if run.cluster == cluster]
         if discriminating:
-            said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
-        said += _impossible(runs[mine[0]])
-    for run, found in zip(runs, figures, strict=True):
+            messages += _alike([runs[place] for place in places], [figures[place] for place in places])
+        messages += _impossible(runs[places[0]])
+    for run, run_figures in zip(runs, figures, strict=True):
         if "allocation_ratio" in run.counters:
-            continue  # jobs that never leave, and those for which there was no room: the figures are about that
+            continue  # these figures are about jobs that never leave and jobs without room
         stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
         if stuck:
-            said.append(
+            messages.append(
                 text("under {policy} on {cluster} {stuck} of {jobs} jobs did not finish", policy=run.policy,
-                     cluster=run.cluster, stuck=stuck, jobs=found.jobs + found.unfinished)
+                     cluster=run.cluster, stuck=stuck, jobs=run_figures.jobs + run_figures.unfinished)
             )  # fmt: skip
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(messages))
 
 
 def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:

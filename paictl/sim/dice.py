@@ -23,7 +23,7 @@ _TEN: Final = Decimal(10)
 class Dice:
     """A stream of random numbers for one purpose (SplitMix64, Steele et al., OOPSLA 2014).
 
-    Streams of one seed with different names are independent: to draw once more in one changes nothing in the others.
+    Streams of one seed with different names are independent: one more draw from one does not affect the others.
     """
 
     __slots__ = ("_state",)
@@ -42,22 +42,22 @@ class Dice:
         return mixed ^ (mixed >> 31)
 
     def below(self, bound: int) -> int:
-        """A whole number of 0 to `bound` - 1, each as likely as the others."""
+        """A whole number from 0 to `bound` - 1, uniformly."""
         limit = (1 << 64) - (1 << 64) % bound
         while (drawn := self.bits()) >= limit:
             pass
         return drawn % bound
 
     def between(self, low: int, high: int) -> int:
-        """A whole number of `low` to `high`, both included."""
+        """A whole number from `low` to `high`, both included, uniformly."""
         return low + self.below(high - low + 1)
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of them, each as likely as the others."""
+        """One of the choices, uniformly."""
         return choices[self.below(len(choices))]
 
     def weighted(self, choices: Sequence[tuple[T, int]]) -> T:
-        """One of them, as likely as its weight says."""
+        """One of the choices, with probability proportional to its weight."""
         drawn = self.below(sum(weight for _, weight in choices))
         for choice, weight in choices:
             drawn -= weight
@@ -70,21 +70,21 @@ class Dice:
         return _DIGITS.divide(Decimal((self.bits() >> 11) + 1), Decimal(1 << 53))
 
     def exponential(self, mean: int) -> int:
-        """A whole number from the exponential distribution: what lies between arrivals of a Poisson process."""
+        """A whole number from the exponential distribution: the gap between arrivals of a Poisson process."""
         return int((-_DIGITS.ln(self.fraction()) * mean).to_integral_value(ROUND_HALF_EVEN))
 
     def log_uniform(self, low: int, high: int) -> int:
-        """A whole number of `low` to `high` whose logarithm is uniform; `low` is at least 1."""
+        """A whole number from `low` to `high` whose logarithm is uniform; `low` is at least 1."""
         bottom = _DIGITS.ln(Decimal(low))
         span = _DIGITS.subtract(_DIGITS.ln(Decimal(high)), bottom)
-        found = _DIGITS.exp(_DIGITS.add(bottom, _DIGITS.multiply(span, self.fraction())))
-        return min(high, max(low, int(found.to_integral_value(ROUND_HALF_EVEN))))
+        value = _DIGITS.exp(_DIGITS.add(bottom, _DIGITS.multiply(span, self.fraction())))
+        return min(high, max(low, int(value.to_integral_value(ROUND_HALF_EVEN))))
 
     def power_of_ten(self, low: Decimal, high: Decimal, unit: int) -> int:
         """`unit` times ten to the power of a number that is uniform between `low` and `high`."""
         exponent = _DIGITS.add(low, _DIGITS.multiply(high - low, self.fraction()))
-        found = _DIGITS.exp(_DIGITS.multiply(exponent, _DIGITS.ln(_TEN)))
-        return int(_DIGITS.multiply(found, Decimal(unit)).to_integral_value(ROUND_HALF_EVEN))
+        value = _DIGITS.exp(_DIGITS.multiply(exponent, _DIGITS.ln(_TEN)))
+        return int(_DIGITS.multiply(value, Decimal(unit)).to_integral_value(ROUND_HALF_EVEN))
 
     def quantile(self, points: Sequence[tuple[int, int]]) -> int:
         """A whole number from (share in thousandths, value) points, log-uniform between neighbours."""

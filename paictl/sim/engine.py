@@ -1,6 +1,6 @@
-"""The engine: arrivals, ends and timers; applies what a policy decides as a whole, and accounts for work and time.
+"""The engine: arrivals, ends and timers; applies each decision of a policy as a whole, and accounts for work and time.
 
-At one instant first all ends, then all arrivals, then the policy is asked *once*. Nothing here depends on a clock, on
+At each instant, first all ends, then all arrivals, then *one* call of the policy. Nothing here depends on a clock, on
 a hash or on the order of a set: the same jobs and the same policy give the same run everywhere.
 """
 
@@ -23,23 +23,23 @@ from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
 IDLE_WAKES: Final = 10_000
-"""How often a policy may be woken in vain, with nothing running or coming, before the rest counts as unfinished."""
+"""Wake-ups of a policy without effect, with nothing running or arriving, after which the rest counts as unfinished."""
 BARREN: Final = 10_000
-"""After how many decisions without an end or an arrival some work must have been done, or the rest is unfinished."""
+"""Decisions without an end or an arrival after which some work must have been done, or the rest is unfinished."""
 
 GIVE_UP: Final = 1_000
-"""A job whose devices failed so often counts as unfinished: it would never come to its end."""
+"""Failures of its devices after which a job counts as unfinished: it would never end."""
 
 _TAKERS = (Preempt, Stop)
-"""What only takes devices away."""
+"""Actions that only take devices away."""
 _ENDINGS = {TraceStatus.PASSED: Ending.PASSED, TraceStatus.KILLED: Ending.KILLED, TraceStatus.FAILED: Ending.FAILED}
 
 
 class Simulation:
     """One cluster, one policy, one trace.
 
-    `jobs` come by (submit, row), see `job.in_order`; outcomes leave through `finish` as soon as they are known, so that
-    memory follows the jobs that are there, not the length of the trace. `check` is called after every instant.
+    `jobs` arrive by (submit, row), see `job.in_order`; outcomes are passed to `finish` as soon as they are known, so
+    that memory depends on the jobs in the system, not on the length of the trace. `check` is called at every instant.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Simulation:
         self.log = log
         self.check = check
         self.hardware = hardware
-        """What can fail; None: nothing does."""
+        """What can fail; None: nothing fails."""
         self.live: dict[int, JobProgress] = {}
-        """Jobs that are there, by number."""
+        """Jobs in the system, by number."""
         rates = policy.rates
         self.occupancy = occupancy(cluster, located=rates.located, groups=rates.vicinity())
         self.counters = dict.fromkeys(("events", "decisions", "preemptions", "migrations", "resizes", "impossible"), 0)
@@ -76,18 +76,18 @@ class Simulation:
         self._next = next(self._coming, None)
         self._number = 0
         self._again = 0
-        """Numbers that were given to further attempts of jobs whose devices failed."""
+        """Numbers given to further attempts of jobs whose devices failed."""
         self._running = 0
         self._queued = 0
         self._wake: Millis | None = None
         self._idle = 0
         self._barren = 0
-        """Decisions since a job last came or ended."""
+        """Decisions since a job last arrived or ended."""
         self._least: int | None = None
-        """The work that was left when there had been so many of them."""
+        """The work that was left at the last check for progress."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what only this process has: `check`, and the class of views."""
+        """Without what exists only in this process: `check`, and the class of views."""
         return {**self.__dict__, "check": None, "_view_class": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -96,51 +96,51 @@ class Simulation:
 
     @property
     def arrived(self) -> int:
-        """How many jobs have come so far."""
+        """How many jobs have arrived so far."""
         return self._number - self._again
 
     # --- time
 
     def run(self) -> None:
-        """Play it to the end: until no job is there or comes, or nothing can happen any more.
+        """Play to the end: until no job is left or arrives, or nothing more can happen.
 
-        What `check` raises leaves the engine as it is between two instants: `run` again resumes there.
+        An exception from `check` leaves the engine between two instants: calling `run` again resumes there.
         """
         if self._next is not None and not self._number:
             self.now = self._next.submit
             self.timeline = AreaTimeline(self.now)
-        while (at := self._ahead()) is not None:
-            self._pass(at)
+        while (at := self._next_instant()) is not None:
+            self._advance(at)
             ended = self._ends()
-            hit, again, failed, repaired = self._failures()
+            interrupted, attempts, failed, repaired = self._failures()
             arrived = self._arrivals()
             woken = self._wake is not None and self._wake <= at
             if woken:
                 self._wake = None
             if not (ended or arrived or woken or failed or repaired):
-                continue  # only ends that were void
+                continue  # only void ends
             news = bool(ended or arrived)
-            self._ask(Trigger(at, (*ended, *hit), (*again, *arrived), woken, failed, repaired), news=news)
+            self._ask(Trigger(at, (*ended, *interrupted), (*attempts, *arrived), woken, failed, repaired), news=news)
             if self.check is not None:
                 self.check(self)
             if self._barren and self._barren % BARREN == 0 and not self._progresses():
                 break
-        while self._next is not None:  # nothing would become of those that come after that either
-            self._pass(max(self.now, self._next.submit))
+        while self._next is not None:  # later jobs would not finish either
+            self._advance(max(self.now, self._next.submit))
             self._arrivals()
         for state in list(self.live.values()):
             if state.placed:
                 self._drop(state)
-            self._leave(state, Ending.UNFINISHED)
+            self._remove(state, Ending.UNFINISHED)
 
     def _progresses(self) -> bool:
-        """Whether work is done at all: not where a time slice is shorter than what a start costs, again and again."""
-        left = sum(state.left_at(self.now) - state.lost * ONE for state in self.live.values())  # what is lost was done
+        """Whether any work is done: none is if, say, time slices are always shorter than the cost of a start."""
+        left = sum(state.left_at(self.now) - state.lost * ONE for state in self.live.values())  # lost work was done
         before, self._least = self._least, left
         return before is None or left < before
 
-    def _ahead(self) -> Millis | None:
-        """The next instant at which something happens."""
+    def _next_instant(self) -> Millis | None:
+        """The next instant at which something happens; None if nothing will."""
         times = [self._next.submit] if self._next is not None else []
         if self._next is None and not self.live:
             return None
@@ -157,7 +157,7 @@ class Simulation:
             times.append(self._wake)
         return min(times) if times else None
 
-    def _pass(self, at: Millis) -> None:
+    def _advance(self, at: Millis) -> None:
         if at > self.now:
             places = self.occupancy
             waiting = len(self.live) - self._running
@@ -173,14 +173,14 @@ class Simulation:
             state, version = event
             if state.version != version:
                 continue
-            self._around(state, touched)
+            self._mark_neighbours(state, touched)
             state.settle(self.now)
             self._drop(state)
             touched.pop(state.number, None)
             state.end = self.now
-            ended.append(self._leave(state, _ENDINGS[state.job.fate]))
-        for left in touched.values():
-            self._pace(left)
+            ended.append(self._remove(state, _ENDINGS[state.job.fate]))
+        for neighbour in touched.values():
+            self._pace(neighbour)
         return ended
 
     def _failures(self) -> tuple[list[JobView], list[JobView], Devices, Devices]:
@@ -190,22 +190,22 @@ class Simulation:
         number, failed, repaired = self.hardware.pass_to(self.now)
         self.counters["failures"] += number
         numbers = sorted({job for device in failed for job in self.occupancy.on(device)})
-        hit, again = [], []
+        interrupted, attempts = [], []
         touched: dict[int, JobProgress] = {}
         for number in numbers:
             state = self.live[number]
-            self._around(state, touched)
+            self._mark_neighbours(state, touched)
             touched.pop(number, None)
-            view, more = self._interrupt(state)
-            hit.append(view)
-            again += more
-        for left in touched.values():
-            if left.number in self.live:
-                self._pace(left)
-        return hit, again, failed, repaired
+            view, next_attempts = self._interrupt(state)
+            interrupted.append(view)
+            attempts += next_attempts
+        for neighbour in touched.values():
+            if neighbour.number in self.live:
+                self._pace(neighbour)
+        return interrupted, attempts, failed, repaired
 
     def _interrupt(self, state: JobProgress) -> tuple[JobView, list[JobView]]:
-        """Its devices failed: this attempt is over, and the next one waits; none if there were too many."""
+        """Its devices failed: this attempt is over, and the next one waits; no next one after too many."""
         assert isinstance(state, FragileProgress)  # noqa: S101 `_progress` made it
         state.settle(self.now)
         wasted = state.wasted(self.now)
@@ -213,17 +213,17 @@ class Simulation:
         earlier = state.until_now(wasted)
         self.counters["interruptions"] += 1
         self._note("interrupt", state)
-        made = state.again(self.now, self._number)
-        made.earlier = earlier
+        attempt = state.again(self.now, self._number)
+        attempt.earlier = earlier
         self._number += 1
         self._again += 1
         view = self._views.pop(state.number)
         del self.live[state.number]
-        self.live[made.number] = made
-        self._views[made.number] = fresh = self._view_class(made)
+        self.live[attempt.number] = attempt
+        self._views[attempt.number] = new_view = self._view_class(attempt)
         if earlier.count < GIVE_UP:
-            return view, [fresh]
-        self._leave(made, Ending.UNFINISHED)
+            return view, [new_view]
+        self._remove(attempt, Ending.UNFINISHED)
         return view, []
 
     def _progress(self, job: Job) -> JobProgress:
@@ -246,7 +246,7 @@ class Simulation:
             self._views[state.number] = view = self._view_class(state)
             if self._impossible(job):
                 self.counters["impossible"] += 1
-                self._leave(state, Ending.IMPOSSIBLE)
+                self._remove(state, Ending.IMPOSSIBLE)
             else:
                 arrived.append(view)
         return arrived
@@ -265,7 +265,7 @@ class Simulation:
     # --- decisions
 
     def _ask(self, moment: Trigger, *, news: bool) -> None:
-        """`news`: a job came or ended of itself; failures alone do not count as progress."""
+        """Call the policy and apply its actions. `news`: a job arrived or ended; failures do not count as progress."""
         actions = self.policy.decide(moment)
         self.counters["events"] += len(moment.ended) + len(moment.arrived) + moment.woken
         self.counters["decisions"] += 1
@@ -275,16 +275,16 @@ class Simulation:
         else:
             self._barren += 1
         if actions:
-            self._may(actions)
+            self._check_actions(actions)
             self._apply(actions)
         wake = self.policy.wake()
         if wake is not None and wake <= self.now:
             raise PolicyError(f"the policy wants to be woken at {wake} ms, and it is {self.now} ms already")
         self._wake = wake
 
-    def _may(self, actions: Sequence[Action]) -> None:
-        """Raise `PolicyError` if any of the actions cannot be, before anything is changed."""
-        held: dict[int, Devices] = {}
+    def _check_actions(self, actions: Sequence[Action]) -> None:
+        """Raise `PolicyError` if any of the actions is impossible, before anything is changed."""
+        devices_of: dict[int, Devices] = {}
         change: dict[int, int] = {}
         stopped: set[int] = set()
         for action in actions:
@@ -292,29 +292,29 @@ class Simulation:
             if state is None or state.number in stopped:
                 raise PolicyError(f"job {action.job.id} is not there (any more)", where=type(action).__name__)
             number = state.number
-            has = held.get(number, state.devices)
-            for device in has:
+            devices = devices_of.get(number, state.devices)
+            for device in devices:
                 change[device] = change.get(device, 0) - state.job.gpu_milli
             if isinstance(action, _TAKERS):
-                if not has and isinstance(action, Preempt):
+                if not devices and isinstance(action, Preempt):
                     raise PolicyError(f"job {action.job.id} does not run", where=type(action).__name__)
-                held[number] = ()
+                devices_of[number] = ()
                 if isinstance(action, Stop):
                     stopped.add(number)
                 continue
-            self._shape(action, state, has)
+            self._shape(action, state, devices)
             self._room(
                 action,
                 change,
                 state.job.gpu_milli,
-                sharing=isinstance(action, Colocate) or (number in self._shared(has)),
+                sharing=isinstance(action, Colocate) or (number in self._shared(devices)),
             )
-            held[number] = action.devices
+            devices_of[number] = action.devices
 
     def _room(
         self, action: Start | Colocate | Migrate | Resize, change: dict[int, int], milli: int, *, sharing: bool
     ) -> None:
-        """Whether the devices have room by then, unless it may share them; `change`: thousandths more on each."""
+        """Check that the devices have room by then, unless it may share them; `change`: added thousandths by device."""
         first = self.occupancy.first
         if self.hardware is not None and (bad := self.hardware.down.intersection(action.devices)):
             raise PolicyError(
@@ -330,33 +330,37 @@ class Simulation:
         return sum(self.live[number].job.gpu_milli for number in self.occupancy.on(device))
 
     def _shared(self, devices: Devices) -> set[int]:
-        """Jobs on devices that have too many: they were co-located, and may stay so when they move or grow."""
+        """Jobs on overfull devices: they were co-located, and may stay so when they move or grow."""
         full = [device for device in devices if len(self.occupancy.on(device)) > 1 and self.filled(device) > WHOLE]
         return {job for device in full for job in self.occupancy.on(device)}
 
     def _shape(self, action: Start | Colocate | Migrate | Resize, state: JobProgress, has: Devices) -> None:
-        """Whether a job can have that set of devices at all."""
-        job, devices, what = state.job, action.devices, type(action).__name__
+        """Check that a job can have this set of devices at all."""
+        job, devices, action_name = state.job, action.devices, type(action).__name__
         number = len(devices)
         if not job.gpus and not number:
             return  # CPUs alone
         if not number or (number > 1 and any(a >= b for a, b in pairwise(devices))):
-            raise PolicyError(f"devices of job {job.id} are not a rising list: {devices}", where=what)
+            raise PolicyError(f"devices of job {job.id} are not a rising list: {devices}", where=action_name)
         if devices[0] < 0 or devices[-1] >= self.cluster.size:
-            raise PolicyError(f"the cluster has no such devices: {devices}", where=what)
+            raise PolicyError(f"the cluster has no such devices: {devices}", where=action_name)
         if job.gpu_type is not None and any(self.cluster.type_of[device] != job.gpu_type for device in devices):
-            raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=what)
+            raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=action_name)
         if job.gpu_types and any(self.cluster.type_of[device] not in job.gpu_types for device in devices):
-            raise PolicyError(f"job {job.id} runs on {', '.join(job.gpu_types)} only", where=what)
+            raise PolicyError(f"job {job.id} runs on {', '.join(job.gpu_types)} only", where=action_name)
         least, most = job.devices_range(transparent=self.policy.transparent, tunes=self.policy.tunes)
         if number != job.gpus and not least <= number <= most:
-            raise PolicyError(f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=what)
+            raise PolicyError(
+                f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=action_name
+            )
         if isinstance(action, Start) and has:
-            raise PolicyError(f"job {job.id} runs already", where=what)
+            raise PolicyError(f"job {job.id} runs already", where=action_name)
         if isinstance(action, Migrate | Resize) and not has:
-            raise PolicyError(f"job {job.id} does not run", where=what)
+            raise PolicyError(f"job {job.id} does not run", where=action_name)
         if isinstance(action, Migrate) and number != len(has):
-            raise PolicyError(f"job {job.id} moves from {len(has)} devices to {number}: that is a Resize", where=what)
+            raise PolicyError(
+                f"job {job.id} moves from {len(has)} devices to {number}: that is a Resize", where=action_name
+            )
 
     def _apply(self, actions: Sequence[Action]) -> None:
         touched: dict[int, JobProgress] = {}
@@ -383,12 +387,12 @@ class Simulation:
                     self._note("resize", state)
                 case Stop():
                     if state.placed:
-                        self._around(state, touched)
+                        self._mark_neighbours(state, touched)
                         state.settle(self.now)
                         self._drop(state)
                     touched.pop(state.number, None)
                     state.end = self.now
-                    self._leave(state, Ending.STOPPED)
+                    self._remove(state, Ending.STOPPED)
         for state in touched.values():
             self._pace(state)
 
@@ -398,10 +402,10 @@ class Simulation:
             self._move(state, action.devices, 0, touched)
             self._note("colocate", state)
             return
-        again = state.first_start is not None
-        if not again:
+        is_restart = state.first_start is not None
+        if not is_restart:
             state.first_start = self.now
-        delay = self.policy.costs.to_start(len(action.devices), again=again)
+        delay = self.policy.costs.to_start(len(action.devices), again=is_restart)
         state.begins = Millis(self.now + delay)
         state.held_since = self.now
         state.devices = action.devices
@@ -411,11 +415,11 @@ class Simulation:
         self._running += 1
         self._queued -= state.job.gpus
         self._note("start" if isinstance(action, Start) else "colocate", state)
-        self._around(state, touched)
+        self._mark_neighbours(state, touched)
         touched[state.number] = state
 
     def _preempt(self, state: JobProgress, touched: dict[int, JobProgress], *, keep: bool) -> None:
-        self._around(state, touched)
+        self._mark_neighbours(state, touched)
         state.settle(self.now)
         self._drop(state)
         touched.pop(state.number, None)
@@ -428,24 +432,24 @@ class Simulation:
         self._note("preempt", state)
 
     def _move(self, state: JobProgress, devices: Devices, delay: int, touched: dict[int, JobProgress]) -> None:
-        """Other devices for a job that runs; it progresses again after the delay."""
+        """Move a running job to other devices; it progresses again after the delay."""
         state.settle(self.now)
         state.book(self.now)
-        self._around(state, touched)
+        self._mark_neighbours(state, touched)
         self.occupancy.leave(state.number, state.devices)
         state.devices = devices
         self.occupancy.put(state.number, devices)
-        self._around(state, touched)
+        self._mark_neighbours(state, touched)
         state.begins = Millis(max(state.begins, self.now + delay))
         touched[state.number] = state
 
-    def _around(self, state: JobProgress, touched: dict[int, JobProgress]) -> None:
-        """Those whose rate a job's coming or going changes."""
+    def _mark_neighbours(self, state: JobProgress, touched: dict[int, JobProgress]) -> None:
+        """Add the jobs whose rate changes when a job comes or goes."""
         for number in self.occupancy.company(state.number, state.devices):
             touched[number] = self.live[number]
 
     def _pace(self, state: JobProgress) -> None:
-        """Give a running job the rate that it has from now on, and queue its end."""
+        """Set the rate of a running job from now on, and queue its end."""
         company = [self.live[number] for number in self.occupancy.company(state.number, state.devices)]
         rate = self.policy.rates.rate(state, company)
         state.settle(self.now)
@@ -457,7 +461,7 @@ class Simulation:
     # --- leaving
 
     def _drop(self, state: JobProgress) -> None:
-        """Its devices are free, and it stands still."""
+        """Free its devices; it makes no progress any more."""
         state.book(self.now)
         self.occupancy.leave(state.number, state.devices)
         state.devices = ()
@@ -467,7 +471,7 @@ class Simulation:
         self._running -= 1
         self._queued += state.job.gpus
 
-    def _leave(self, state: JobProgress, ending: Ending) -> JobView:
+    def _remove(self, state: JobProgress, ending: Ending) -> JobView:
         view = self._views.pop(state.number)
         del self.live[state.number]
         self._queued -= state.job.gpus
@@ -491,6 +495,6 @@ class Simulation:
             self.policy.notes(view), before.count, before.wasted,
         )  # fmt: skip
 
-    def _note(self, what: str, state: JobProgress) -> None:
+    def _note(self, kind: str, state: JobProgress) -> None:
         if self.log is not None:
-            self.log.append(LogEntry(self.now, what, state.job.id, state.devices))
+            self.log.append(LogEntry(self.now, kind, state.job.id, state.devices))

@@ -1,4 +1,4 @@
-"""The files of a sweep: CSV, a plot, and Parquet; for the last one pyarrow is needed, which only this module knows."""
+"""The files of a sweep: CSV, a plot, and Parquet, which needs pyarrow; only this module imports it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def require_parquet() -> None:
 def sweep_files(
     runs: Sequence[SweepRun], *, table: Path | None = None, columns: Path | None = None, plot: Path | None = None
 ) -> dict[Path, str | bytes]:
-    """What to write where: rows as CSV and as Parquet, and the plot."""
+    """The contents to write by path: rows as CSV and as Parquet, and the plot."""
     files: dict[Path, str | bytes] = {}
     if table is not None:
         files[table] = sweep_csv(runs)
@@ -38,9 +38,9 @@ def sweep_files(
 
 
 def sweep_parquet(runs: Sequence[SweepRun]) -> bytes:
-    """A row for each run, with the columns of `sweep_csv`; what has no value is null.
+    """A row for each run, with the columns of `sweep_csv`; missing values are null.
 
-    Figures are numbers; a swept parameter is a number where all of its values are, else text.
+    Figures are numbers; a swept parameter is a number if all of its values are, else text.
     """
     require_parquet()
     import pyarrow as pa
@@ -55,14 +55,14 @@ def sweep_parquet(runs: Sequence[SweepRun]) -> bytes:
 
 
 def _column(values: list[object]) -> list[object]:
-    """Text that is a number everywhere, as numbers; an empty one is null."""
-    given = [None if value == "" else value for value in values]
-    if not any(isinstance(value, str) for value in given):
-        return given
+    """The values of a column, as numbers if all of them are; empty text is null."""
+    parsed = [None if value == "" else value for value in values]
+    if not any(isinstance(value, str) for value in parsed):
+        return parsed
     try:
-        return [None if value is None else float(str(value)) for value in given]
+        return [None if value is None else float(str(value)) for value in parsed]
     except ValueError:
-        return given
+        return parsed
 
 
 _WIDTH: Final = 760
@@ -75,11 +75,11 @@ _LABELS: Final = 120
 _COLOURS: Final = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e")
 
 
-def sweep_svg(found: Sequence[Setting]) -> str:
-    """Metrics down, settings across; a line for each cluster. Units as in data: seconds, parts, counts."""
-    policies = list(dict.fromkeys(setting.policy for setting in found))
-    clusters = list(dict.fromkeys(setting.cluster for setting in found))
-    shown = [metric for metric in METRICS if any(metric in setting.estimates for setting in found)]
+def sweep_svg(rows: Sequence[Setting]) -> str:
+    """Metrics down, settings across; a line for each cluster. Units as in the data: seconds, fractions, counts."""
+    policies = list(dict.fromkeys(setting.policy for setting in rows))
+    clusters = list(dict.fromkeys(setting.cluster for setting in rows))
+    shown = [metric for metric in METRICS if any(metric in setting.estimates for setting in rows)]
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(policies))
     across = {policy: _LEFT + step * (place + 0.5) for place, policy in enumerate(policies)}
     height = _PANEL * len(shown) + _LABELS
@@ -89,7 +89,7 @@ def sweep_svg(found: Sequence[Setting]) -> str:
     ]
     for place, metric in enumerate(shown):
         lines = {
-            cluster: {setting.policy: setting.estimates[metric] for setting in found
+            cluster: {setting.policy: setting.estimates[metric] for setting in rows
                       if setting.cluster == cluster and metric in setting.estimates}
             for cluster in clusters
         }  # fmt: skip
@@ -128,9 +128,9 @@ def _panel(metric: str, top: float, lines: dict[str, dict[str, Estimate]], acros
         colour = _COLOURS[number % len(_COLOURS)]
         points = " ".join(f"{across[policy]:.1f},{y(estimate.mean):.1f}" for policy, estimate in line.items())
         yield f'<polyline points="{points}" fill="none" stroke="{colour}"/>'
-        for policy, one in line.items():
+        for policy, estimate in line.items():
             x = across[policy]
-            if one.low is not None and one.high is not None:
-                ends = f'y1="{y(one.low):.1f}" y2="{y(one.high):.1f}"'
+            if estimate.low is not None and estimate.high is not None:
+                ends = f'y1="{y(estimate.low):.1f}" y2="{y(estimate.high):.1f}"'
                 yield f'<line x1="{x:.1f}" x2="{x:.1f}" {ends} stroke="{colour}"/>'
-            yield f'<circle cx="{x:.1f}" cy="{y(one.mean):.1f}" r="3" fill="{colour}"/>'
+            yield f'<circle cx="{x:.1f}" cy="{y(estimate.mean):.1f}" r="3" fill="{colour}"/>'

@@ -1,9 +1,9 @@
 """When nodes and devices fail and are repaired: drawn from a mean time between failures, or read from a log.
 
-A row of a log may be a maintenance window: planned, so that a policy that heeds windows places nothing there that would
-still run then.
+A row of a log may be a planned maintenance window: a policy that respects windows places nothing there that would
+still be running then.
 
-Failures do not depend on what the policy does, so that every policy meets the same ones under one seed.
+Failures do not depend on what the policy does: under one seed, every policy meets the same ones.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from paictl.units import DurationError, Millis, parse_duration
 from paictl.workload.windows import Window, Windows
 
 CHECKPOINT: Final = Millis(30 * 60_000)
-"""How often jobs save their work if nothing else is said."""
+"""The default interval between checkpoints."""
 REPAIR: Final = Millis(4 * 3_600_000)
-"""Mean time to repair if nothing else is said."""
+"""The default mean time to repair."""
 NONE: Final = "none"
 _LONGEST: Final = 1e10
 """Seconds."""
@@ -36,7 +36,7 @@ _HINT: Final = "write node=30d,device=180d,repair=4h,checkpoint=30m, or name a C
 
 
 class FailureError(PaictlError, ValueError):
-    """A specification or a log of failures that cannot be."""
+    """An invalid specification or log of failures."""
 
 
 @frozen
@@ -65,7 +65,7 @@ class LoggedOutage:
 
 @frozen
 class FailureModel:
-    """What `--failures` says."""
+    """A `--failures` option as read."""
 
     text: str
     """As the user wrote it."""
@@ -74,14 +74,14 @@ class FailureModel:
     device: Millis | None = None
     """The same of one device."""
     repair: Millis = REPAIR
-    """Mean time until it can be used again."""
+    """Mean time until a failed node or device can be used again."""
     log: tuple[LoggedOutage, ...] | None = None
     """By start; instead of the above."""
     checkpoint: Millis | None = CHECKPOINT
-    """A job that fails starts again from its last multiple of this; 0: loses nothing, None: begins anew."""
+    """A failed job restarts from its last multiple of this; 0: it loses nothing, None: it starts from the beginning."""
 
     def outages(self, cluster: Cluster, seed: int, begin: Millis) -> Iterator[Outage]:
-        """Every outage by (start, device); endless where they are drawn, which begins at `begin`."""
+        """Every outage by (start, device); drawn outages begin after `begin` and never end."""
         if self.log is not None:
             numbers = {node.name: number for number, node in enumerate(cluster.nodes)}
             return (Outage(row.start, row.end, _devices(cluster, numbers[row.node], row)) for row in self.log)
@@ -108,14 +108,14 @@ class FailureModel:
             yield Outage(Millis(start), Millis(end), devices)
 
     def windows(self) -> Windows:
-        """The planned ones, in milliseconds since the first submission."""
+        """The planned outages, in milliseconds since the first submission."""
         return Windows(tuple(
             Window(f"line-{row.line}", (row.node,), row.start, row.end)
             for row in self.log or () if row.planned and row.end is not None
         ))  # fmt: skip
 
     def problem(self, cluster: Cluster) -> str | None:
-        """What a log names that the cluster has not; None if all is there."""
+        """What a log names that the cluster does not have; None if it has everything."""
         nodes = {node.name: node.devices for node in cluster.nodes}
         for row in self.log or ():
             if row.node not in nodes:
@@ -129,21 +129,21 @@ class FailureModel:
 
 
 def _devices(cluster: Cluster, node: int, row: LoggedOutage) -> Devices:
-    every = cluster.devices_of(node)
-    return tuple(every) if row.device is None else (every[row.device],)
+    devices = cluster.devices_of(node)
+    return tuple(devices) if row.device is None else (devices[row.device],)
 
 
-# --- what the user wrote
+# --- parsing
 
 
-def failures_of(written: str) -> FailureModel | None:
+def failures_of(specification: str) -> FailureModel | None:
     """`node=30d,device=180d,repair=4h,checkpoint=30m`, or `log.csv,checkpoint=never`; None for `none`.
 
     Raises `FailureError`.
     """
-    if written.strip() == NONE:
+    if specification.strip() == NONE:
         return None
-    first, *rest = (part.strip() for part in written.split(","))
+    first, *rest = (part.strip() for part in specification.split(","))
     path, parts = (None, (first, *rest)) if "=" in first else (Path(first), rest)
     spans: dict[str, Millis | None] = {}
     for part in parts:
@@ -162,11 +162,11 @@ def failures_of(written: str) -> FailureModel | None:
                 text("a log cannot be combined with {name}", name=f"{next(iter(spans))}="), where="--failures",
                 hint="with a log, only checkpoint= can be set",
             )  # fmt: skip
-        return FailureModel(written.strip(), log=_log(path), checkpoint=checkpoint)
+        return FailureModel(specification.strip(), log=_log(path), checkpoint=checkpoint)
     if not {"node", "device"} & spans.keys():
         raise FailureError(text("no failures are given"), where="--failures", hint=_HINT)
     return FailureModel(
-        written.strip(), node=spans.get("node"), device=spans.get("device"), repair=spans.get("repair") or REPAIR,
+        specification.strip(), node=spans.get("node"), device=spans.get("device"), repair=spans.get("repair") or REPAIR,
         checkpoint=checkpoint,
     )  # fmt: skip
 
@@ -175,16 +175,16 @@ def _span(key: str, value: str) -> Millis | None:
     if key == "checkpoint" and value == "never":
         return None
     try:
-        found = parse_duration(value)
+        seconds = parse_duration(value)
     except DurationError:
-        found = -1.0
+        seconds = -1.0
     least = 0.0 if key == "checkpoint" else 1.0
-    if not least <= found <= _LONGEST:
+    if not least <= seconds <= _LONGEST:
         raise FailureError(
             text("{key}={value} is not a duration", key=key, value=value), where="--failures",
             hint=text("write {key}=12h, at least {least:.0f} s", key=key, least=least),
         )  # fmt: skip
-    return Millis(round(found * 1000))
+    return Millis(round(seconds * 1000))
 
 
 def _log(path: Path) -> tuple[LoggedOutage, ...]:
@@ -206,23 +206,23 @@ def _log(path: Path) -> tuple[LoggedOutage, ...]:
     return tuple(sorted(outages, key=lambda row: row.start))
 
 
-def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:
+def _row(path: Path, line: int, fields: dict[str, str]) -> LoggedOutage:
     where = f"{path}:{line}"
-    device, end = given.get("device", "").strip(), given.get("end", "").strip()
+    device, end = fields.get("device", "").strip(), fields.get("end", "").strip()
     if device and not (device.isascii() and device.isdigit()):
         raise FailureError(
             text("{given!r} is not the index of a device", given=device),
             where=where,
             hint="write 0, 1, … or leave it empty",
         )
-    start = _instant(where, given.get("start", ""))
+    start = _instant(where, fields.get("start", ""))
     until = _instant(where, end) if end else None
     if until is not None and until <= start:
         raise FailureError(text("its end is before its start"), where=where, hint="swap start and end")
-    planned = _PLANNED.get(given.get("planned", "").strip())
+    planned = _PLANNED.get(fields.get("planned", "").strip())
     if planned is None:
         raise FailureError(
-            text("{given!r} is neither yes nor no", given=given["planned"].strip()), where=where,
+            text("{given!r} is neither yes nor no", given=fields["planned"].strip()), where=where,
             hint="write yes for a maintenance window",
         )  # fmt: skip
     if planned and (device or until is None):
@@ -230,17 +230,17 @@ def _row(path: Path, line: int, given: dict[str, str]) -> LoggedOutage:
             text("a maintenance window is for whole nodes and has an end"), where=where,
             hint="leave device empty and write an end, or write no under planned",
         )  # fmt: skip
-    return LoggedOutage(line, given.get("node", "").strip(), int(device) if device else None, start, until, planned)
+    return LoggedOutage(line, fields.get("node", "").strip(), int(device) if device else None, start, until, planned)
 
 
-def _instant(where: str, given: str) -> Millis:
+def _instant(where: str, value: str) -> Millis:
     try:
-        found = parse_duration(given)
+        seconds = parse_duration(value)
     except DurationError:
-        found = -1.0
-    if not 0 <= found <= _LONGEST:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST:
         raise FailureError(
-            text("{given!r} is not a time since the first submission", given=given), where=where,
+            text("{given!r} is not a time since the first submission", given=value), where=where,
             hint="write seconds, or 3d12h",
         )  # fmt: skip
-    return Millis(round(found * 1000))
+    return Millis(round(seconds * 1000))

@@ -1,6 +1,6 @@
-"""Synthetic traces: from published mixes, or of another size from the jobs of a trace; by seed, the same everywhere.
+"""Synthetic traces: from published mixes, or by resizing a trace; a seed gives the same trace everywhere.
 
-What a paper says is taken from it; where it says less than a job needs, `Mix.choices` says what we took.
+Everything that a paper specifies is taken from it; `Mix.choices` lists our own choices where it does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MINUTE: Final = 60_000
 
 
 class GenerateError(PaictlError, ValueError):
-    """A trace that cannot be made."""
+    """A trace that cannot be generated."""
 
 
 @frozen
@@ -35,7 +35,7 @@ class Mix:
     title: str
     source: str
     choices: str
-    """What the source does not say, and we took."""
+    """Our choices for what the source does not specify."""
     between: int
     """Mean time between arrivals, milliseconds."""
     make: Callable[[Streams, int, Millis], Job]
@@ -43,7 +43,7 @@ class Mix:
 
 
 class Streams:
-    """One stream of dice for each thing that is drawn, so that a change of one leaves the others as they were."""
+    """A stream of dice for each quantity that is drawn, so that changing one does not affect the others."""
 
     def __init__(self, mix: str, seed: int) -> None:
         self.gaps, self.size, self.span, self.model, self.tenant, self.deadline = (
@@ -52,7 +52,7 @@ class Streams:
 
 
 def generate(mix: str, jobs: int, seed: int = 0, load: float | None = None) -> tuple[Job, ...]:
-    """So many jobs of a mix, in the order of arrival; `load` makes the arrivals so many times as dense.
+    """`jobs` jobs of a mix, in the order of arrival; `load` makes the arrivals that many times as dense.
 
     Raises `GenerateError` for an unknown mix, less than one job, or a load that is not above 0.
     """
@@ -187,16 +187,16 @@ _SC17_BESIDE: Final = {
     ("bvlc_googlenet", 2): {"bvlc_alexnet/1*2": 0.86},
     ("bvlc_googlenet", 3): {"bvlc_alexnet/1*1": 0.99},
 }  # fmt: skip
-"""The artifact's times alone by those beside another; pairs that are not listed do not slow each other."""
+"""The artifact's times alone, divided by those beside another job; unlisted pairs do not slow each other."""
 
 
 def _sc17(streams: Streams, number: int, at: Millis) -> Job:
     kind = streams.model.weighted((("bvlc_alexnet", 80), ("bvlc_googlenet", 20)))
     gpus = streams.size.weighted(((1, 38), (2, 48), (3, 14)))
     utility = streams.deadline.between(300, 520) / 1000
-    apart = {"node": 0.8 if kind == "bvlc_alexnet" else 0.97} if gpus == 2 else {}
+    sensitivity = {"node": 0.8 if kind == "bvlc_alexnet" else 0.97} if gpus == 2 else {}
     return Job(
-        str(number), at, gpus, Millis(_SC17_SPANS[kind, gpus] * SECOND), model=f"{kind}/1", sensitivity=apart,
+        str(number), at, gpus, Millis(_SC17_SPANS[kind, gpus] * SECOND), model=f"{kind}/1", sensitivity=sensitivity,
         beside=_SC17_BESIDE.get((kind, gpus), {}),
         facts={"utility": utility, "memory": 1.0},
     )  # fmt: skip
@@ -255,25 +255,25 @@ MOST: Final = 100.0
 def inflated(jobs: Sequence[Job], capacity: int, ratio: float, seed: int) -> list[Job]:
     """The jobs in random order, one a millisecond, until they ask for `ratio` of `capacity` (thousandths of devices).
 
-    Those of a trace that asks for more are left out at random; to one that asks for less, copies of random jobs are
-    appended. As in FGD's artifact: the copies end with the first one of which a *single* device would be too many, so
-    that jobs of several devices overshoot. Raises `TraceError` if no job requests a device.
+    If the trace asks for more, jobs are left out at random; if it asks for less, copies of random jobs are appended.
+    As in FGD's artifact, the copies end with the first one of which a *single* device would be too many, so that jobs
+    with several devices overshoot. Raises `TraceError` if no job requests a device.
     """
     dice = Dice(seed, "inflate")
     ordered = sorted(jobs, key=lambda job: job.id)
     for last in range(len(ordered) - 1, 0, -1):
-        other = dice.below(last + 1)
-        ordered[last], ordered[other] = ordered[other], ordered[last]
-    asked, goal = sum(job.milli for job in ordered), capacity * ratio
-    if not asked:
+        swap = dice.below(last + 1)
+        ordered[last], ordered[swap] = ordered[swap], ordered[last]
+    requested, goal = sum(job.milli for job in ordered), capacity * ratio
+    if not requested:
         raise TraceError("no job requests a device", hint="--inflate needs jobs with devices")
-    made = list(ordered)
-    while asked > goal:
-        asked -= made.pop(dice.below(len(made))).milli
-    if len(made) == len(ordered):
+    chosen = list(ordered)
+    while requested > goal:
+        requested -= chosen.pop(dice.below(len(chosen))).milli
+    if len(chosen) == len(ordered):
         drawn = dice.pick(ordered)
-        while asked + min(drawn.milli, drawn.gpu_milli) <= goal:
-            asked += drawn.milli
-            made.append(replace(drawn, id=f"{drawn.id}~{len(made) - len(ordered) + 1}"))
+        while requested + min(drawn.milli, drawn.gpu_milli) <= goal:
+            requested += drawn.milli
+            chosen.append(replace(drawn, id=f"{drawn.id}~{len(chosen) - len(ordered) + 1}"))
             drawn = dice.pick(ordered)
-    return [replace(job, submit=Millis(place)) for place, job in enumerate(made)]
+    return [replace(job, submit=Millis(place)) for place, job in enumerate(chosen)]

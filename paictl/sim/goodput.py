@@ -1,6 +1,6 @@
-"""How a model trains, as published measurements have it: times of steps, and what a larger batch is worth (Pollux).
+"""How a model trains, from published measurements: times of steps, and what a larger batch is worth (Pollux).
 
-A profile answers with what is true; schedulers only see what a job measured while it ran. Times are seconds, batch
+A profile gives the true values; schedulers only see what a job measured while it ran. Times are seconds, batch
 sizes samples. `progress` counts steps of the initial batch size: a step with a larger batch is worth its `gain`.
 """
 
@@ -17,13 +17,13 @@ from paictl.frozen import frozen_caching
 Placement = tuple[int, ...]
 """Replicas on each node."""
 _WIDEST: Final = 16
-"""Nodes; a job on more is as slow as on so many (their simulators)."""
+"""Nodes; a job on more nodes is as slow as on this many (as in their simulators)."""
 _NEARLY: Final = 1e-9
-"""Relative: an epoch is over if so much of all progress is missing, which is less than a step."""
+"""Relative tolerance: an epoch counts as over if this part of all progress is missing, which is less than a step."""
 
 
 class BatchSize(NamedTuple):
-    """What each replica does in a step."""
+    """The work of each replica in a step."""
 
     local: int
     """Samples at once."""
@@ -37,7 +37,7 @@ class BatchSize(NamedTuple):
 
 @frozen_caching
 class StepTimes:
-    """Of one model on one type of device."""
+    """Step times of one model on one type of device."""
 
     placements: Mapping[Placement, tuple[tuple[int, float, float], ...]]
     """Smallest rotation -> (batch size of a replica, time of a step, of its synchronisation), by rising batch size."""
@@ -66,8 +66,11 @@ class StepTimes:
         for nodes, replicas, batch, step, sync in self.scalability:
             points.setdefault((nodes, replicas, batch), []).append((step, sync))
         return {
-            key: (fsum(step for step, _ in found) / len(found), fsum(sync for _, sync in found) / len(found))
-            for key, found in sorted(points.items())
+            key: (
+                fsum(step for step, _ in measured) / len(measured),
+                fsum(sync for _, sync in measured) / len(measured),
+            )
+            for key, measured in sorted(points.items())
         }
 
     @cached_property
@@ -77,9 +80,9 @@ class StepTimes:
         return LinearNDInterpolator(list(self._points), list(self._points.values()))
 
     def most_on(self, placement: Placement) -> int:
-        """The largest batch size of a replica that was measured there, or else on as many nodes and replicas at least.
+        """The largest batch size of a replica measured there, or else on at least as many nodes and replicas.
 
-        Where nothing of the kind was measured, the largest of all.
+        If nothing of the kind was measured, the largest of all.
         """
         if (rows := self.placements.get(rotated(placement))) is not None:
             return rows[-1][0]
@@ -88,12 +91,12 @@ class StepTimes:
         return max(sizes, default=self.local[1])
 
     def most_of(self, replicas: int) -> int | None:
-        """The largest batch size of a replica in measured placements of so many; None if there are none."""
+        """The largest batch size of a replica in measured placements of `replicas`; None if there are none."""
         sizes = [rows[-1][0] for placement, rows in self.placements.items() if sum(placement) == replicas]
         return max(sizes, default=None)
 
     def step(self, placement: Placement, batch: float) -> tuple[float, float] | None:
-        """(Time of a step, part of it for synchronisation) with so many replicas on each node, and a batch each.
+        """(Time of a step, part of it for synchronisation) with these replicas on each node, and a batch each.
 
         Linear between measured batch sizes of the same placement; of one that was not measured, linear between
         (nodes, replicas, batch size). None outside of what was measured.
@@ -115,11 +118,11 @@ class StepTimes:
         """As `step`; outside of what was measured, the nearest point by nodes, then replicas, then batch size."""
         rows = self.placements.get(rotated(placement))
         if rows is not None and len(rows) > 1:
-            found = self.step(placement, min(max(batch, rows[0][0]), rows[-1][0]))
+            times = self.step(placement, min(max(batch, rows[0][0]), rows[-1][0]))
         else:
-            found = self.step(placement, batch) if rows is None else rows[0][1:]
-        if found is not None:
-            return found
+            times = self.step(placement, batch) if rows is None else rows[0][1:]
+        if times is not None:
+            return times
         nodes, replicas = min(len(placement), _WIDEST), sum(placement)
         key = min(self._points, key=lambda at: (abs(at[0] - nodes), abs(at[1] - replicas), abs(at[2] - batch), at))
         return self._points[key]
@@ -132,20 +135,20 @@ def rotated(placement: Placement) -> Placement:
 
 
 class Gradients(NamedTuple):
-    """Their squared norm and variance in an epoch: what says how much a larger batch is worth."""
+    """Squared norm and variance of gradients in an epoch, which determine how much a larger batch is worth."""
 
     sqr: float
     var: float
 
     def gain(self, scale: float) -> float:
-        """What a step is worth whose batch is `scale` times the initial one, in steps of that."""
+        """How many steps with the initial batch a step with `scale` times that batch is worth."""
         below = self.var / scale + self.sqr
         return (self.var + self.sqr) / below if below > 0 else 1.0
 
 
 @frozen_caching
 class TrainingProfile:
-    """One model: what is true of it."""
+    """The true behaviour of one model."""
 
     name: str
     epochs: int
@@ -154,13 +157,13 @@ class TrainingProfile:
     validation: Mapping[int, tuple[tuple[float, float, float], ...]]
     """Batch size -> of each epoch the progress at its end, and the gradients' squared norm and variance."""
     largest: Mapping[str, int]
-    """Largest batch size of a replica that fits into memory, by type, where it is not the largest measured one."""
+    """Largest batch size of a replica that fits into memory, by type, if it is not the largest measured one."""
     slowdown: float = 1.0
-    """By which a real cluster is slower than the measurements."""
+    """Factor by which a real cluster is slower than the measurements."""
     restart: float = 30.0
     """Seconds without progress after each start."""
     believed: float = 30.0
-    """The same as schedulers count it."""
+    """The same as schedulers assume it."""
     bound: int = 0
     """Largest batch size for which a scheduler plans; 0: what the user asked for."""
     fixed: int = 0
@@ -177,7 +180,7 @@ class TrainingProfile:
         return tuple(min(rows[epoch][0] for rows in self.validation.values()) for epoch in range(self.epochs))
 
     @cached_property
-    def _known(self) -> dict[tuple[str, Placement, int], tuple[float, float]]:
+    def _step_cache(self) -> dict[tuple[str, Placement, int], tuple[float, float]]:
         return {}
 
     @cached_property
@@ -194,7 +197,7 @@ class TrainingProfile:
         return least, min(most, self.largest.get(kind, self.largest.get("", most)))
 
     def replicas(self, kind: str) -> int:
-        """The most that it can have on a type that it can run on."""
+        """The most replicas on a type that it can run on."""
         return 1 if self.fixed else max(1, self.batches[1] // self.local(kind)[0])
 
     def most(self) -> int:
@@ -202,11 +205,11 @@ class TrainingProfile:
         return max(self.replicas(kind) for kind in self.types)
 
     def step(self, kind: str, placement: Placement, local: int) -> tuple[float, float]:
-        """(Time of a step, part of it for synchronisation); kept, because schedules ask again and again."""
+        """(Time of a step, part of it for synchronisation); cached, because schedulers ask again and again."""
         key = kind, placement, local
-        if key not in self._known:
-            self._known[key] = self._times(kind).nearest(placement, local)
-        return self._known[key]
+        if key not in self._step_cache:
+            self._step_cache[key] = self._times(kind).nearest(placement, local)
+        return self._step_cache[key]
 
     def gradients(self, batch: float, epoch: int) -> Gradients:
         """Of an epoch (from 0) with a batch size; linear between validated batch sizes."""
@@ -243,11 +246,11 @@ class TrainingProfile:
         return gain / (step + (size.passes - 1) * (step - sync)) / self.slowdown
 
     def epoch(self, part: float) -> int:
-        """The epoch (from 0) in which it is when so much of all its progress (0 to 1) is done."""
+        """The epoch (from 0) when this part (0 to 1) of all its progress is done."""
         return min(bisect_right(self.ends, (part + _NEARLY) * self.ends[-1]), self.epochs - 1)
 
     def asked(self, batch: int, replicas: int, kind: str, placement: Placement) -> BatchSize:
-        """A batch size as a user asks for it, split into passes that fit into memory."""
+        """A batch size that a user asks for, split into passes that fit into memory."""
         most = min(self._times(kind).most_on(placement), self.local(kind)[1])
         local = ceil(batch / replicas - 1e-8)
         passes = max(1, ceil(local / most - 1e-8))
@@ -260,7 +263,7 @@ class TrainingProfile:
         return BatchSize(max(1, min(size.local, self.batches[1] // (replicas * size.passes))), size.passes)
 
     def _times(self, kind: str) -> StepTimes:
-        found = self.times(kind)
-        if found is None:
+        times = self.times(kind)
+        if times is None:
             raise ValueError(f"{self.name} was not measured on {kind}")
-        return found
+        return times

@@ -1,4 +1,4 @@
-"""Which devices are down at present, and when that changes next."""
+"""Which devices are down, and when that changes next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DeviceOutages:
         """A heap of (end, sequence, devices)."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the iterator, which is made again: it is the same for the same seed."""
+        """Without the iterator, which is recreated: the same seed gives the same outages."""
         return {**self.__dict__, "_coming": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -44,7 +44,7 @@ class DeviceOutages:
         return min(times) if times else None
 
     def pass_to(self, now: Millis) -> tuple[int, Devices, Devices]:
-        """How many outages began until now; which devices are down now that were not, and the other way round."""
+        """How many outages have begun since the last call; which devices have gone down, and which have come back."""
         before = set(self.down)
         began = 0
         while self._outage is not None and self._outage.start <= now:

@@ -1,4 +1,4 @@
-"""What the engine asks of a policy; `policies.base.Policy` is what policies are made from."""
+"""What the engine requires of a policy; policies derive from `policies.base.Policy`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from paictl.units import Millis
 
 
 class Scheduler(Protocol):
-    """Who decides. It gets views and returns actions; it has no way to touch the engine's state."""
+    """A policy as the engine sees it. It gets views and returns actions, and cannot touch the engine's state."""
 
     knows: frozenset[Knowledge]
     costs: Costs
     rates: Rates
     transparent: bool
-    """Any job may run on fewer devices than it asked for, without knowing it; else only those that are elastic."""
+    """Whether any job may run on fewer devices than it asked for, without knowing it; else only elastic jobs may."""
     tunes: bool
-    """It chooses batch sizes: a job may have as many devices as its training profile allows."""
+    """Whether it chooses batch sizes: a job may have as many devices as its training profile allows."""
 
     def decide(self, moment: Trigger) -> Sequence[Action]:
         """What to do now; called once for each instant at which something happened."""
 
     def wake(self) -> Millis | None:
-        """The next instant at which it wants to be asked even if nothing happens, None if there is none.
+        """The next instant at which it wants to be called even if nothing happens, None if there is none.
 
-        Read after each decision; later than that decision, or the run ends with a `PolicyError`.
+        Read after each decision; must be later than it, or the run ends with a `PolicyError`.
         """
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
-        """What it wants to see beside the job in the results; asked once, when the job has left."""
+        """Values to show with the job in the results; called once, when the job has left."""
 
     def counted(self) -> Mapping[str, float]:
-        """Counters of its own for the results; asked once, at the end."""
+        """Its own counters for the results; called once, at the end."""

@@ -1,4 +1,4 @@
-"""The job as it is (truth). What a policy may know of it is `view.JobView`.
+"""The job as it really is. What a policy may know of it is in `view.JobView`.
 
 All instants and spans are whole milliseconds from the start of the trace, whatever the unit of the file. `work` is what
 the job would take on `gpus` devices of the reference type, close together and alone; every other field that is a rate
@@ -21,7 +21,7 @@ from paictl.workload.job import Restart
 
 NO_RATES: Mapping[str, float] = {}
 NO_SCALING: Mapping[int, float] = {}
-"""One of each for all jobs; plain dicts, because a mapping proxy can neither be a default nor be sent to a process."""
+"""Shared by all jobs; plain dicts, because a mapping proxy can neither be a default nor be pickled."""
 
 
 WHOLE: Final = 1000
@@ -29,18 +29,18 @@ WHOLE: Final = 1000
 
 
 class TraceJobError(PaictlError, ValueError):
-    """A job that cannot be: `where` is its id."""
+    """An impossible job; `where` is its id."""
 
 
 class Share(StrEnum):
-    """What a job runs on: its tenant's quota, or what others leave."""
+    """Whether a job uses its tenant's quota, or devices that others leave free."""
 
     GUARANTEED = "guaranteed"
     OPPORTUNISTIC = "opportunistic"
 
 
 class DeadlineKind(StrEnum):
-    """What its deadline means."""
+    """What a job's deadline means."""
 
     STRICT = "strict"
     """Worth something until the deadline and nothing after it."""
@@ -68,19 +68,19 @@ class Deadline:
 
 
 class ResourceRequest(NamedTuple):
-    """What a job asks a node for, memory aside."""
+    """What a job requests of a node, without memory."""
 
     cpu_milli: int
     gpu_milli: int
     """Thousandths of each device; 0 without devices."""
     gpus: int
     types: tuple[str, ...]
-    """Device types of which it may run on any; none: on any at all."""
+    """Device types that will do; empty: any type."""
 
 
 @frozen
 class Job:
-    """One job of a trace; raises `TraceJobError` if it cannot be. What is not known of a job has the default."""
+    """One job of a trace; raises `TraceJobError` if it is impossible. Unknown fields have their defaults."""
 
     id: str
     submit: Millis
@@ -97,11 +97,11 @@ class Job:
     memory_mib: int = 0
     """Memory of the node that it needs."""
     gpu_types: tuple[str, ...] = ()
-    """Device types of which it may run on any, where these are several; none: see `gpu_type`."""
+    """Device types that will do, if there are several; empty: see `gpu_type`."""
     pod: int = 0
     """Devices that must be on one node, each part of `gpus` alike; 0: whole nodes and, for the rest, a part of one."""
     model: str = ""
-    """Name of the network that it trains; two jobs of one model behave alike."""
+    """Name of the model that it trains; two jobs of one model behave alike."""
     priority: int = 0
     """Higher is more urgent."""
     share: Share = Share.GUARANTEED
@@ -135,16 +135,16 @@ class Job:
     pinned_cell: str = ""
     """The pinned cell of its tenant in which it runs; empty: in cells that are not pinned."""
     reservation: str = ""
-    """The reservation that it is for, where the policy knows reservations; empty: for none."""
+    """Its reservation, if the policy supports reservations; empty: none."""
     restart: Restart = Restart.GANG
-    """Whether a part that is lost is replaced while the others keep their devices, where the policy can do so."""
+    """Whether a lost part is replaced while the others keep their devices, if the policy supports that."""
     iterations: int = 0
     """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
     fate: TraceStatus = TraceStatus.PASSED
     dies_after: Millis | None = None
     """Work after which it is killed or fails, if that is before it is done."""
     limit: Millis | None = None
-    """The run time that its user allows it; None: the user gave no limit."""
+    """The run-time limit that its user set; None: no limit."""
     facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
     training: TrainingProfile | None = field(default=None, repr=False, compare=False)
@@ -176,13 +176,13 @@ class Job:
 
     @property
     def request(self) -> ResourceRequest:
-        """What it asks a node for."""
+        """What it requests of a node."""
         types = (self.gpu_type,) if self.gpu_type is not None else self.gpu_types
         return ResourceRequest(self.cpu_milli, self.gpu_milli if self.gpus else 0, self.gpus, types)
 
     @property
     def milli(self) -> int:
-        """Thousandths of devices that it needs in all."""
+        """Thousandths of devices that it needs in total."""
         return self.gpus * self.gpu_milli
 
     def devices_range(self, *, transparent: bool = False, tunes: bool = False) -> tuple[int, int]:
@@ -198,7 +198,7 @@ class Job:
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """By submission, jobs of one instant by their row: the order in which they arrive, and the last word of every tie.
+    """Jobs by submission, then by row: the order in which they arrive, and the final tie-breaker.
 
     Published simulators do the same; ids may be random.
     """
@@ -207,7 +207,7 @@ def in_order(jobs: Iterable[Job]) -> list[Job]:
 
 @frozen
 class Trace:
-    """Jobs, and where they are from."""
+    """Jobs, and where they come from."""
 
     jobs: tuple[Job, ...]
     """In the order of the file; the engine sorts them by `in_order`."""

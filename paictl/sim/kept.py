@@ -1,5 +1,5 @@
-"""Runs of an interrupted command, kept in the cache so that the same command resumes: the finished ones, and snapshots
-of those that were played at that moment."""
+"""Runs of an interrupted command, kept in the cache so that the same command resumes: finished runs, and snapshots of
+those in progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paictl.sim.run import RunResult
 
 PART: Final = ".part"
 WORTH: Final = 1.0
-"""Seconds: runs that took less are sooner played than read."""
+"""Seconds: shorter runs are faster to repeat than to read."""
 
 
 @frozen
@@ -39,18 +39,18 @@ class RunRequest:
 
 
 class KeptRuns:
-    """The runs of one trace that are kept; nobody but the user can read or write the folder.
+    """The kept runs of one trace; only the user can read or write the folder.
 
-    A run is known by all that it depends on: the bytes of the trace, its format, the policy (of a file its bytes, and
-    those of files that its parameters name), the cluster, the seed, and the version of paictl. `resume=False`: write,
-    but read nothing.
+    A run is identified by everything that it depends on: the bytes of the trace, its format, the policy (for a file,
+    its bytes, and those of files that its parameters name), the cluster, the seed, and the version of paictl.
+    `resume=False`: write, but read nothing.
     """
 
     def __init__(self, trace: Trace, *, resume: bool, folder: Path | None = None) -> None:
         self._trace = f"{trace.sha256} {trace.format} {len(trace.jobs)}"
         self._resume = resume
         self.number = 0
-        """Runs and snapshots that were written."""
+        """Number of runs and snapshots written."""
         self._folder = folder if folder is not None else cache_folder() / "sim-runs"
 
     def get(self, request: RunRequest) -> RunResult | None:
@@ -58,20 +58,20 @@ class KeptRuns:
         if not self._resume:
             return None
         try:
-            found = pickle.loads(self._path(request).read_bytes())  # noqa: S301 - our own file, in the user's cache
+            run = pickle.loads(self._path(request).read_bytes())  # noqa: S301 - our own file, in the user's cache
         except Exception:
             return None
-        return found if isinstance(found, RunResult) else None
+        return run if isinstance(run, RunResult) else None
 
     def put(self, request: RunRequest, run: RunResult) -> None:
-        """Keep it, unless it is sooner played again; a cache that cannot be written keeps nothing."""
+        """Keep a run, unless it is faster to repeat; a cache that cannot be written keeps nothing."""
         if run.wall_seconds < WORTH:
             return
         self._write(self._path(request), pickle.dumps(run))
         self._path(request).with_suffix(PART).unlink(missing_ok=True)
 
     def snapshot(self, request: RunRequest) -> bytes | None:
-        """How far an interrupted run had come."""
+        """The snapshot of an interrupted run, None if there is none."""
         if not self._resume:
             return None
         try:
@@ -80,7 +80,7 @@ class KeptRuns:
             return None
 
     def pause(self, request: RunRequest, snapshot: bytes) -> None:
-        """Keep how far it has come."""
+        """Keep a snapshot of a run."""
         self._write(self._path(request).with_suffix(PART), snapshot)
 
     def drop(self, request: RunRequest) -> None:
@@ -108,6 +108,6 @@ class KeptRuns:
 
 
 def _files(policy: str) -> bytes:
-    """The bytes of the files that parameters of a policy name: with others the run is another one."""
+    """The bytes of the files that a policy's parameters name: other contents make it another run."""
     values = (part.partition("=")[2].strip() for part in policy.partition(":")[2].split(","))
     return b"".join(Path(value).read_bytes() for value in values if value and Path(value).is_file())

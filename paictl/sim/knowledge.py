@@ -1,4 +1,4 @@
-"""What a policy may know of the jobs. It says so (`Policy.knows`), and reading anything else raises."""
+"""What a policy may know about jobs. It declares that (`Policy.knows`), and reading anything else raises."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Knowledge(Enum):
 
 
 NOTHING: frozenset[Knowledge] = frozenset()
-"""What a policy without prior knowledge declares: it sees requests, and what it can measure of time and devices."""
+"""For a policy without prior knowledge: it sees requests, and what it can measure of time and devices."""
 
 
 class KnowledgeError(PaictlError, TypeError):
-    """A policy read what it has not declared."""
+    """A policy read something that it has not declared."""
 
     def __init__(self, field: str, needed: Knowledge) -> None:
         super().__init__(

@@ -15,8 +15,7 @@ E = TypeVar("E")
 
 
 class EventPriority(IntEnum):
-    """What goes first at the same instant: hardware, then ends (they free devices), then everything that wants some,
-    then who only wanted to be woken."""
+    """The order of events at one instant: hardware, then ends (they free devices), then arrivals, then timers."""
 
     HARDWARE = 0
     END = 1
@@ -25,7 +24,7 @@ class EventPriority(IntEnum):
 
 
 class EventLoop(Generic[E]):
-    """A queue of future events and the present instant; events are data, the caller acts on them."""
+    """A queue of future events and the current instant; events are data, and the caller acts on them."""
 
     __slots__ = ("_queue", "_sequence", "now")
 
@@ -51,7 +50,7 @@ class EventLoop(Generic[E]):
         return self._queue[0][3]
 
     def forget(self) -> None:
-        """Take the next event away without it happening: the clock stays."""
+        """Drop the next event without it happening: the clock stays."""
         heapq.heappop(self._queue)
 
     def pop(self, until: Millis | None = None) -> E | None:
@@ -68,7 +67,7 @@ class EventLoop(Generic[E]):
         return None
 
     def pending(self) -> Iterator[tuple[Millis, EventPriority, E]]:
-        """The queued events in the order in which they will happen; scheduling them anew keeps that order."""
+        """The queued events in the order in which they will happen; scheduling them again keeps that order."""
         return (
             (at, EventPriority(urgency), event)
             for at, urgency, _, event in sorted(self._queue, key=lambda row: row[:3])

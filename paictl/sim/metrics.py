@@ -1,4 +1,4 @@
-"""From the log of a run to figures. Times are seconds, whatever the unit of the trace; None: nothing can be said."""
+"""From the log of a run to figures. Times are seconds, whatever the unit of the trace; None: not applicable."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from paictl.sim.run import FINISHED, JobOutcome, RunResult
 
 @frozen
 class Figures:
-    """What `paictl sim run` reports of a run."""
+    """What `paictl sim run` reports about a run."""
 
     jobs: int
-    """Those that completed."""
+    """Completed jobs."""
     unfinished: int
     """All others."""
     mean_jct: float | None
@@ -33,27 +33,27 @@ class Figures:
     migrations: int
     resizes: int
     utilization: float
-    """Part of the devices' time, from the first submission to the last end, in which a job held them."""
+    """Fraction of the devices' time, from the first submission to the last end, in which a job held them."""
     fragmentation: float | None
-    """Free devices on partly used nodes, by all devices, over the same time; None where places do not count."""
+    """Free devices on partly used nodes, by all devices, over the same time; None if placement does not matter."""
     deadline_misses: int | None
     """Completed jobs with a deadline that met none of theirs, and jobs that did not complete."""
     weighted_miss: float | None
-    """1 minus what the jobs with deadlines were worth, by what they could have been worth."""
+    """1 minus what the jobs with deadlines were worth, as a fraction of what they could have been worth."""
     slo_jct: float | None
     """Mean over jobs with a deadline."""
     best_effort_jct: float | None
-    """Mean over jobs without one, where some have one."""
+    """Mean over jobs without a deadline, if some have one."""
     admitted: int | None
     """Jobs that the policy promised their deadline."""
     admitted_misses: int | None
     """Those of them that missed it."""
     interruptions: int | None = None
-    """How often jobs lost their devices because these failed; None, as those below, where nothing fails."""
+    """How often jobs lost their devices to failures; None, like the fields below, if nothing fails."""
     wasted: float | None = None
-    """Part of the devices' time in which jobs held them for work that a failure undid."""
+    """Fraction of the devices' time in which jobs held them for work that a failure undid."""
     down: float | None = None
-    """Part of the devices' time, until nothing happened any more, in which they were down."""
+    """Fraction of the devices' time, until the last event, in which they were down."""
 
 
 @frozen
@@ -70,7 +70,7 @@ class GroupFigures:
 
 
 def percentile(values: Sequence[int | float], share: float) -> float | None:
-    """Between the two nearest ranks, linearly, as numpy does by default; `values` rising."""
+    """Linear between the two nearest ranks, as numpy does by default; `values` ascending."""
     if not values:
         return None
     place = (len(values) - 1) * share
@@ -80,24 +80,24 @@ def percentile(values: Sequence[int | float], share: float) -> float | None:
 
 
 def figures(result: RunResult) -> Figures:
-    """All of them."""
-    done = [outcome for outcome in result.outcomes if outcome.ending in FINISHED]
-    jcts = sorted(outcome.jct or 0 for outcome in done)
+    """All figures of a run."""
+    completed = [outcome for outcome in result.outcomes if outcome.ending in FINISHED]
+    jcts = sorted(outcome.jct or 0 for outcome in completed)
     ends = [outcome.end for outcome in result.outcomes if outcome.end is not None]
     span = max(ends) - min(outcome.submit for outcome in result.outcomes) if ends else None
     slo = [outcome for outcome in result.outcomes if outcome.deadlines and outcome.urge is not DeadlineKind.BEST_EFFORT]
     admitted = [outcome for outcome in slo if outcome.notes.get("admitted")]
-    judged = any("admitted" in outcome.notes for outcome in slo)
+    has_admission = any("admitted" in outcome.notes for outcome in slo)
     area = result.devices * span if span else 0
     return Figures(
-        jobs=len(done),
-        unfinished=len(result.outcomes) - len(done),
+        jobs=len(completed),
+        unfinished=len(result.outcomes) - len(completed),
         mean_jct=_mean(jcts),
         p50_jct=_seconds(percentile(jcts, 0.5)),
         p95_jct=_seconds(percentile(jcts, 0.95)),
         p99_jct=_seconds(percentile(jcts, 0.99)),
-        mean_queueing=_mean([outcome.queueing for outcome in done if outcome.queueing is not None]),
-        mean_waiting=_mean([outcome.waiting for outcome in done if outcome.waiting is not None]),
+        mean_queueing=_mean([outcome.queueing for outcome in completed if outcome.queueing is not None]),
+        mean_waiting=_mean([outcome.waiting for outcome in completed if outcome.waiting is not None]),
         makespan=_seconds(span),
         preemptions=sum(outcome.preemptions for outcome in result.outcomes),
         migrations=sum(outcome.migrations for outcome in result.outcomes),
@@ -108,12 +108,16 @@ def figures(result: RunResult) -> Figures:
         weighted_miss=_weighted_miss(slo),
         slo_jct=_mean([outcome.jct for outcome in slo if outcome.jct is not None]),
         best_effort_jct=_mean(
-            [outcome.jct for outcome in done if outcome.urge is DeadlineKind.BEST_EFFORT and outcome.jct is not None]
+            [
+                outcome.jct
+                for outcome in completed
+                if outcome.urge is DeadlineKind.BEST_EFFORT and outcome.jct is not None
+            ]
         )
         if slo
         else None,
-        admitted=len(admitted) if judged else None,
-        admitted_misses=sum(_worth(outcome) <= 0 for outcome in admitted) if judged else None,
+        admitted=len(admitted) if has_admission else None,
+        admitted_misses=sum(_worth(outcome) <= 0 for outcome in admitted) if has_admission else None,
         interruptions=sum(outcome.interruptions for outcome in result.outcomes) if result.failures else None,
         wasted=sum(outcome.wasted for outcome in result.outcomes) / area if area and result.failures else None,
         down=_down(result) if result.failures else None,
@@ -145,14 +149,14 @@ def grouped(outcomes: Iterable[JobOutcome], name: Callable[[JobOutcome], str]) -
 
 
 def _group(name: str, outcomes: list[JobOutcome]) -> GroupFigures:
-    done = [outcome for outcome in outcomes if outcome.ending in FINISHED]
-    jcts = sorted(outcome.jct or 0 for outcome in done)
+    completed = [outcome for outcome in outcomes if outcome.ending in FINISHED]
+    jcts = sorted(outcome.jct or 0 for outcome in completed)
     return GroupFigures(
         name,
         len(outcomes),
         _mean(jcts),
         _seconds(percentile(jcts, 0.95)),
-        _mean([outcome.waiting for outcome in done if outcome.waiting is not None]),
+        _mean([outcome.waiting for outcome in completed if outcome.waiting is not None]),
         sum(outcome.service for outcome in outcomes) / 1000,
     )
 

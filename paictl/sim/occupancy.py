@@ -1,4 +1,4 @@
-"""The truth about devices: who is on each, how many are in use or fragments, now and over time."""
+"""The engine's record of devices: which jobs are on each, and how many are in use or fragments, now and over time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Allocations:
     """Which jobs (by number) are on which devices.
 
     `used` counts devices with at least one job; `stray` the free ones on nodes that are partly used, kept only when
-    `located` (where places do not count there are no fragments).
+    `located` (without placement there are no fragments).
     """
 
     __slots__ = ("_guests", "_node_of", "_node_size", "_node_used", "first", "located", "stray", "used")
 
     def __init__(self, cluster: Cluster, *, located: bool) -> None:
         self.first = [FREE] * cluster.size
-        """The job that was first on each device, `FREE` if there is none."""
+        """The first job on each device, `FREE` if there is none."""
         self._guests: dict[int, list[int]] = {}
         self._node_of = cluster.node_of
         self._node_size = [node.devices for node in cluster.nodes]
@@ -32,7 +32,7 @@ class Allocations:
         self.stray = 0
 
     def on(self, device: int) -> tuple[int, ...]:
-        """Every job on a device, in the order in which they came."""
+        """Every job on a device, in order of arrival there."""
         first = self.first[device]
         return () if first == FREE else (first, *self._guests.get(device, ()))
 
@@ -55,7 +55,7 @@ class Allocations:
                 self._guests.setdefault(device, []).append(job)
 
     def leave(self, job: int, devices: Devices) -> None:
-        """A job goes; the next one that came is then the first."""
+        """A job leaves; the next one becomes the first."""
         first, guests = self.first, self._guests
         for device in devices:
             others = guests.get(device) if guests else None
@@ -80,27 +80,27 @@ class Allocations:
         size = self._node_size[node]
         self.stray += (size - after if after else 0) - (size - before if before else 0)
 
-    def problems(self, held: Iterable[tuple[int, Devices]]) -> list[str]:
+    def problems(self, holdings: Iterable[tuple[int, Devices]]) -> list[str]:
         """What is wrong, given what each job holds: for tests and `--paranoid` runs; walks the whole cluster."""
-        found: list[str] = []
+        problems: list[str] = []
         count = [0] * len(self.first)
-        for job, devices in held:
+        for job, devices in holdings:
             for device in devices:
                 count[device] += 1
                 if job not in self.on(device):
-                    found.append(f"device {device} does not know job {job}")
+                    problems.append(f"device {device} does not know job {job}")
         for device, number in enumerate(count):
             if number != len(self.on(device)):
-                found.append(f"device {device} has {len(self.on(device))} jobs, {number} hold it")
+                problems.append(f"device {device} has {len(self.on(device))} jobs, {number} hold it")
         if self.used != sum(number > 0 for number in count):
-            found.append(f"{self.used} devices counted, {sum(number > 0 for number in count)} in use")
-        return found
+            problems.append(f"{self.used} devices counted, {sum(number > 0 for number in count)} in use")
+        return problems
 
 
 class NeighbourAllocations(Allocations):
-    """The same where jobs feel each other without sharing a device: those with devices in one group are company.
+    """The same if jobs affect each other without sharing a device: jobs with devices in one group are company.
 
-    The groups are those of `Rates.vicinity`. A class of its own, so that models without one pay nothing for it.
+    The groups are those of `Rates.vicinity`. A separate class, so that models without it pay nothing for it.
     """
 
     __slots__ = ("_group_of", "_here")
@@ -120,38 +120,38 @@ class NeighbourAllocations(Allocations):
         """A job comes."""
         super().put(job, devices)
         for device in devices:
-            here = self._here.setdefault(self._group_of[device], {})
-            here[job] = here.get(job, 0) + 1
+            counts = self._here.setdefault(self._group_of[device], {})
+            counts[job] = counts.get(job, 0) + 1
 
     def leave(self, job: int, devices: Devices) -> None:
         """A job goes."""
         super().leave(job, devices)
         for device in devices:
             group = self._group_of[device]
-            here = self._here[group]
-            here[job] -= 1
-            if not here[job]:
-                del here[job]
-                if not here:
+            counts = self._here[group]
+            counts[job] -= 1
+            if not counts[job]:
+                del counts[job]
+                if not counts:
                     del self._here[group]
 
 
 def occupancy(cluster: Cluster, *, located: bool, groups: Sequence[int] | None) -> Allocations:
-    """The book for a model whose jobs are company within those groups; None: on the same devices only."""
+    """The allocations for a model whose jobs are company within these groups; None: only on the same devices."""
     if groups is None:
         return Allocations(cluster, located=located)
     return NeighbourAllocations(cluster, located=located, groups=groups)
 
 
 MOST = 1024
-"""Stretches that are kept at most; the width doubles when they do not suffice."""
+"""Intervals that are kept at most; their width doubles when there would be more."""
 
 FIELDS = 5
 """used, running, waiting, queued, stray."""
 
 
 class AreaTimeline:
-    """Areas by stretch of time, from the first `add` on."""
+    """Areas by interval of time, from the first `add` on."""
 
     def __init__(self, start: Millis) -> None:
         self._start = start
@@ -186,7 +186,7 @@ class AreaTimeline:
         self._rows = [[a + b for a, b in zip(rows[i], rows[i + 1], strict=True)] for i in range(0, len(rows), 2)]
 
     def intervals(self) -> tuple[Interval, ...]:
-        """All of it, without gaps."""
+        """All intervals, without gaps."""
         return tuple(
             Interval(
                 Millis(self._start + number * self._width),

@@ -1,4 +1,4 @@
-"""Runs of one trace as one page for the browser: completion times, queue, use and fragments over time, tenants, pairs.
+"""Runs of one trace as a page for the browser: completion times, queue, use and fragments over time, tenants, pairs.
 
 The page loads nothing and needs no network; its parts are in ``templates/pages/sim.*``.
 """
@@ -14,7 +14,7 @@ from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
 from paictl.sim.policies.parameters import as_data
 from paictl.sim.policies.table import policy_class
-from paictl.sim.report import Compared, label, plain
+from paictl.sim.report import Comparison, label, plain
 from paictl.sim.run import FINISHED, Interval, JobOutcome, RunResult
 
 PAGE_WORDS: Final = (
@@ -93,50 +93,50 @@ _FIGURES: Final[tuple[tuple[str, str, str, int], ...]] = (
     ("Admitted", "admitted", "count", 0),
     ("Admitted and missed", "admitted_misses", "count", -1),
 )
-"""(words, field of `Figures`, kind of value, 1 more is better, -1 less, 0 neither)."""
+"""(title, field of `Figures`, kind of value, direction: 1 if more is better, -1 if less, 0 neither)."""
 
 
 _WORDS: Final = (*PAGE_WORDS, *(row[0] for row in _FIGURES))
 
 
-def page(given: Compared, title: str, language: str = "en") -> str:
+def page(comparison: Comparison, title: str, language: str = "en") -> str:
     """The page in a language; raises `FileNotFoundError` if the installation lost its parts."""
     return filled_page(
-        "sim.html", "sim.css", ["sim.js"], title=in_language(title, language), data=page_data(given, title, language),
-        language=language,
+        "sim.html", "sim.css", ["sim.js"], title=in_language(title, language),
+        data=page_data(comparison, title, language), language=language,
     )  # fmt: skip
 
 
-def page_data(given: Compared, title: str, language: str = "en") -> dict[str, Any]:
+def page_data(comparison: Comparison, title: str, language: str = "en") -> dict[str, Any]:
     """What the script reads; times are seconds."""
-    labels = [label(run, given.runs) for run in given.runs]
-    trace = given.trace
-    seeds = ", ".join(dict.fromkeys(str(run.seed) for run in given.runs))
-    parts = dict.fromkeys((run.cluster, run.devices) for run in given.runs)
+    labels = [label(run, comparison.runs) for run in comparison.runs]
+    trace = comparison.trace
+    seeds = ", ".join(dict.fromkeys(str(run.seed) for run in comparison.runs))
+    parts = dict.fromkeys((run.cluster, run.devices) for run in comparison.runs)
     clusters = joined("; ", (text("{name} ({devices} devices)", name=name, devices=number) for name, number in parts))
-    about = text(
+    summary = text(
         "{trace} (sha256 {digest}), {jobs:,} jobs; cluster {clusters}; seed {seeds}",
         trace=trace.path, digest=trace.sha256[:12], jobs=len(trace.jobs), clusters=clusters, seeds=seeds,
     )  # fmt: skip
     if trace.bad:
-        about = text("{about}; {rows:,} rows left out", about=about, rows=len(trace.bad))
+        summary = text("{about}; {rows:,} rows left out", about=summary, rows=len(trace.bad))
     return {
         "title": in_language(title, language),
-        "about": in_language(about, language),
-        "warnings": [in_language(warning, language) for warning in given.warnings],
+        "about": in_language(summary, language),
+        "warnings": [in_language(warning, language) for warning in comparison.warnings],
         "words": {} if language == "en" else {key: in_language(key, language) for key in _WORDS},
-        "figures": _figures(given.figures),
-        "runs": [_run(name, run) for name, run in zip(labels, given.runs, strict=True)],
-        "pairs": [_pair(pair, given.runs, labels) for pair in given.pairs],
+        "figures": _figures(comparison.figures),
+        "runs": [_run(name, run) for name, run in zip(labels, comparison.runs, strict=True)],
+        "pairs": [_pair(pair, comparison.runs, labels) for pair in comparison.pairs],
     }
 
 
-def _figures(found: Sequence[Figures]) -> list[list[Any]]:
+def _figures(all_figures: Sequence[Figures]) -> list[list[Any]]:
     rows = []
-    for words, field, kind, better in _FIGURES:
-        values = [getattr(figures, field) for figures in found]
+    for title, field, kind, direction in _FIGURES:
+        values = [getattr(figures, field) for figures in all_figures]
         if any(value for value in values) or field in ("jobs", "mean_jct"):
-            rows.append([words, kind, better, values])
+            rows.append([title, kind, direction, values])
     return rows
 
 
@@ -177,7 +177,7 @@ def _distribution(done: Sequence[float], jobs: int) -> list[list[float]]:
 
 
 def _merged(intervals: Sequence[Interval]) -> list[Interval]:
-    """As few neighbours together as there are points."""
+    """Neighbouring intervals merged until there are at most `POINTS`."""
     step = -(-len(intervals) // POINTS) or 1
     rows = []
     for start in range(0, len(intervals), step):
@@ -205,19 +205,19 @@ def _tenants(outcomes: Sequence[JobOutcome]) -> list[list[Any]]:
     return rows
 
 
-def _pair(one: Pair, runs: Sequence[RunResult], labels: Sequence[str]) -> dict[str, Any]:
-    changes = sorted(found.change / 1000 for found in differences(runs[one.first], runs[one.second]))
+def _pair(pair: Pair, runs: Sequence[RunResult], labels: Sequence[str]) -> dict[str, Any]:
+    changes = sorted(difference.change / 1000 for difference in differences(runs[pair.first], runs[pair.second]))
     last = max(1, len(changes) - 1)
     ranks = sorted({round(place * (len(changes) - 1) / (POINTS - 1)) for place in range(POINTS)}) if changes else []
     return {
-        "a": labels[one.first],
-        "b": labels[one.second],
-        "better": one.better,
-        "worse": one.worse,
-        "same": one.same,
-        "gain": one.mean_gain,
-        "loss": one.mean_loss,
-        "mean": one.mean_difference,
+        "a": labels[pair.first],
+        "b": labels[pair.second],
+        "better": pair.better,
+        "worse": pair.worse,
+        "same": pair.same,
+        "gain": pair.mean_gain,
+        "loss": pair.mean_loss,
+        "mean": pair.mean_difference,
         "curve": [[round(rank / last, 5), changes[rank]] for rank in ranks],
     }
 

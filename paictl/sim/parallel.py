@@ -1,4 +1,4 @@
-"""Several runs of one trace, in several processes; the results are those of one process, in the order asked for."""
+"""Several runs of one trace, in several processes; results are the same as in one process, in the requested order."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate
 
 FEW: Final = 100
-"""Jobs."""
+"""Jobs up to which a trace is played in one process."""
 
 _POLL: Final = 0.2
-"""Seconds between two looks at how far the processes are."""
+"""Seconds between two checks of the processes' progress."""
 
 _jobs: Sequence[Job] = ()
-"""The trace, in a process that plays it."""
+"""The trace, in a worker process."""
 _shared: _Shared | None = None
-"""What it shares with the process that asked."""
+"""What a worker shares with its parent process."""
 
 
 def play(
     jobs: Sequence[Job],
-    wanted: Sequence[RunRequest],
+    requests: Sequence[RunRequest],
     *,
     processes: int | None = None,
     done: Callable[[int], None] | None = None,
@@ -41,34 +41,34 @@ def play(
     kept: KeptRuns | None = None,
     drop: bool = True,
 ) -> list[RunResult]:
-    """Every run; `done` is called after each with how many there are, `part` with the part of all that is played.
+    """Play every run; `done` is called after each with their number, `part` with the fraction of all that is played.
 
-    `kept` is where runs are kept until all are there: what is finished is not played again by an interrupted command.
-    Ctrl-C stops the runs that are played between two of their instants and keeps how far they are, then raises
-    `KeyboardInterrupt`; a second one does so at once. `drop=False`: more runs will follow, keep these too.
+    `kept` keeps runs until all are there, so that an interrupted command does not repeat finished ones. Ctrl-C stops
+    the runs between two of their instants and keeps snapshots of them, then raises `KeyboardInterrupt`; a second
+    Ctrl-C does so at once. `drop=False`: more runs will follow, so keep these too.
 
-    Without `processes` as many as there are processors, or runs; one for a trace of few jobs, which is played sooner
-    than a process starts. What a run raises is raised here.
+    `processes` defaults to the number of processors or runs, or one for a trace of few jobs, which takes less time
+    than starting a process. Errors of a run are raised here.
     """
-    found: dict[int, RunResult] = {}
-    for place, one in enumerate(wanted):
-        if kept is not None and (run := kept.get(one)) is not None:
-            found[place] = run
+    results: dict[int, RunResult] = {}
+    for place, request in enumerate(requests):
+        if kept is not None and (run := kept.get(request)) is not None:
+            results[place] = run
 
     def finish(place: int, run: RunResult) -> None:
-        found[place] = run
+        results[place] = run
         if kept is not None:
-            kept.put(wanted[place], run)
+            kept.put(requests[place], run)
         if done:
-            done(len(found))
+            done(len(results))
         if part is not None:
-            part(len(found) / len(wanted))
+            part(len(results) / len(requests))
 
     def running(parts: float) -> None:
         if part is not None:
-            part((len(found) + parts) / len(wanted))
+            part((len(results) + parts) / len(requests))
 
-    missing = {place: request for place, request in enumerate(wanted) if place not in found}
+    missing = {place: request for place, request in enumerate(requests) if place not in results}
     workers = min(processes or (os.cpu_count() if len(jobs) > FEW else 1) or 1, len(missing))
     with _stoppable(kept is not None) as stop:
         if workers < 2:
@@ -76,31 +76,31 @@ def play(
         else:
             _side_by_side(jobs, missing, workers, finish, running, stop, kept)
     if kept is not None and drop:
-        for one in wanted:
-            kept.drop(one)
-    return [found[place] for place in range(len(wanted))]
+        for request in requests:
+            kept.drop(request)
+    return [results[place] for place in range(len(requests))]
 
 
 @contextmanager
 def _stoppable(on: bool) -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, which only asks while this lasts; the second time it does what it did before."""
-    before = signal.getsignal(signal.SIGINT)
-    if not on or not callable(before) or threading.current_thread() is not threading.main_thread():
+    """Yields a test of whether Ctrl-C was pressed, which only sets a flag here; the second one acts as usual."""
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if not on or not callable(previous_handler) or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    asked = False
+    interrupted = False
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            before(number, frame)
-        asked = True
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if interrupted:
+            previous_handler(number, frame)
+        interrupted = True
 
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield lambda: asked
+        yield lambda: interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def _one_by_one(
@@ -113,13 +113,13 @@ def _one_by_one(
 ) -> None:
     for place, request in missing.items():
         try:
-            run = _played(jobs, request, running, stop, kept.snapshot(request) if kept is not None else None)
+            run = _run_one(jobs, request, running, stop, kept.snapshot(request) if kept is not None else None)
         except PausedError as paused:
             if kept is not None:
                 kept.pause(request, paused.snapshot)
             raise KeyboardInterrupt from None
         finish(place, run)
-        if stop():  # it came to its end in the meantime
+        if stop():  # it finished in the meantime
             raise KeyboardInterrupt
 
 
@@ -132,19 +132,19 @@ def _side_by_side(
     stop: Callable[[], bool],
     kept: KeptRuns | None,
 ) -> None:
-    # `spawn` everywhere: what a forked process inherits of threads and buffers is not worth the start that it saves
+    # `spawn` everywhere: the threads and buffers that a forked process inherits are not worth the time it saves
     context = multiprocessing.get_context("spawn")
-    others = {child.pid for child in multiprocessing.active_children()}
+    other_children = {child.pid for child in multiprocessing.active_children()}
     shared = _Shared(context.RawArray("d", max(missing) + 1), context.RawValue("b", 0))
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(jobs, shared)) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker, initargs=(jobs, shared)) as pool:
         try:
             pending = {
                 pool.submit(_in_worker, place, request, kept.snapshot(request) if kept is not None else None): place
                 for place, request in missing.items()
             }
             while pending:
-                over, _ = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
-                for future in sorted(over, key=lambda one: pending[one]):
+                completed, _ = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
+                for future in sorted(completed, key=lambda item: pending[item]):
                     place = pending.pop(future)
                     shared.parts[place] = 0.0
                     if future.cancelled():
@@ -162,58 +162,58 @@ def _side_by_side(
             if stop():
                 raise KeyboardInterrupt
         except BaseException:
-            for child in multiprocessing.active_children():  # nobody waits for runs that nobody wants any more
-                if child.pid not in others:
+            for child in multiprocessing.active_children():  # do not wait for runs that are no longer needed
+                if child.pid not in other_children:
                     child.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)  # and nobody is left behind: they end at once now
+            pool.shutdown(wait=True, cancel_futures=True)  # leaves no process behind: they end at once now
             raise
 
 
 class _Shared(NamedTuple):
-    """What processes tell each other while they play."""
+    """State that the processes share while they play."""
 
     parts: Any
-    """By place of the run, the part of it that is played (written by its worker); a shared array."""
+    """By index of the run, the fraction that is played (written by its worker); a shared array."""
     stop: Any
-    """Set by the parent: every run shall stop and give back its snapshot; a shared byte."""
+    """Set by the parent: every run has to stop and return its snapshot; a shared byte."""
 
 
-def _begin(jobs: Sequence[Job], shared: _Shared) -> None:
+def _init_worker(jobs: Sequence[Job], shared: _Shared) -> None:
     global _jobs, _shared
     _jobs, _shared = jobs, shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
 
 
-def _in_worker(place: int, wanted: RunRequest, snapshot: bytes | None) -> RunResult | bytes:
-    """The run, or where it was stopped its snapshot."""
+def _in_worker(place: int, request: RunRequest, snapshot: bytes | None) -> RunResult | bytes:
+    """The run, or its snapshot if it was stopped."""
     shared = _shared
     assert shared is not None  # noqa: S101 `_begin` was called
 
-    def part(done: float) -> None:
-        shared.parts[place] = done
+    def part(fraction: float) -> None:
+        shared.parts[place] = fraction
 
     try:
-        return _played(_jobs, wanted, part, lambda: bool(shared.stop.value), snapshot)
+        return _run_one(_jobs, request, part, lambda: bool(shared.stop.value), snapshot)
     except PausedError as paused:
         return paused.snapshot
     except PaictlError as error:
-        # as one that can be sent: those with arguments of their own cannot be made again on the other side
+        # as one that can be pickled: errors with arguments of their own cannot be recreated in the parent
         raise PaictlError(error.message, where=error.where, hint=error.hint) from None
 
 
 def within(part: Callable[[float], None], before: float, total: float, size: float = 1) -> Callable[[float], None]:
-    """The part of a piece of that size as that of all, `before` of which is done."""
-    return lambda of_this: part((before + of_this * size) / total)
+    """Report the fraction of a piece of this size as a fraction of the total, of which `before` is done."""
+    return lambda fraction: part((before + fraction * size) / total)
 
 
-def _played(
+def _run_one(
     jobs: Sequence[Job],
-    wanted: RunRequest,
+    request: RunRequest,
     part: Callable[[float], None] | None,
     stop: Callable[[], bool],
     snapshot: bytes | None,
 ) -> RunResult:
     return simulate(
-        jobs, wanted.cluster, wanted.policy, seed=wanted.seed, inflate=wanted.inflate, log=wanted.log,
-        failures=wanted.failures, part=part, stop=stop, snapshot=snapshot,
+        jobs, request.cluster, request.policy, seed=request.seed, inflate=request.inflate, log=request.log,
+        failures=request.failures, part=part, stop=stop, snapshot=snapshot,
     )  # fmt: skip

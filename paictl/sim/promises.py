@@ -1,4 +1,4 @@
-"""What tenants get of a promise: in clusters of their own, under one of devices anywhere, under one of cells."""
+"""What tenants get from a promise: clusters of their own, devices anywhere, or cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PromiseKind(StrEnum):
     """The kinds of promises that can be compared."""
 
     PRIVATE = "private"
-    """Every VC has a cluster of its own, as large as its promise."""
+    """Each VC has a cluster of its own, as large as its promise."""
     QUOTA = "quota"
     """One cluster; a VC is promised a number of devices, anywhere."""
     CELLS = "cells"
@@ -44,9 +44,9 @@ class JobRun:
     """All time without devices."""
     completion: Millis
     nodes: tuple[str, ...]
-    """Where it ran at last."""
+    """Where it last ran."""
     despite: Millis
-    """How much of its waiting time the count of its VC would have let it run."""
+    """For how much of its waiting time its VC had enough free devices by count."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class PolicyRun:
     jobs: tuple[JobRun, ...]
     """In the order of the trace."""
     pieces: float
-    """Free devices on nodes that are partly used, on average over the time in which anything ran."""
+    """Free devices on partly used nodes, on average over the time in which anything ran."""
 
 
 @frozen
@@ -73,7 +73,7 @@ class TenantResult:
     completion: int
     """Mean, from submission to end."""
     blocked: int
-    """Jobs that waited although the count of the VC left enough devices free."""
+    """Jobs that waited although their VC had enough free devices by count."""
 
 
 def play(
@@ -86,19 +86,19 @@ def play(
 ) -> PolicyRun:
     """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
 
-    `part` is called with the part that is played. Runs are kept in `kept` for a command that is interrupted.
+    `part` is called with the fraction that is played. Runs are kept in `kept` in case the command is interrupted.
 
     Raises `TraceError` if a job could never run there.
     """
     _check(jobs, hived, spec)
     runs: list[tuple[ClusterShape, RunResult]] = []
     played = 0
-    for mine, request in _requests(kind, jobs, hived, spec):
-        told = None if part is None else within(part, played, len(jobs), len(mine))
-        (run,) = parallel.play(mine, [request], processes=1, part=told, kept=kept, drop=False)
+    for tenant_jobs, request in _requests(kind, jobs, hived, spec):
+        progress = None if part is None else within(part, played, len(jobs), len(tenant_jobs))
+        (run,) = parallel.play(tenant_jobs, [request], processes=1, part=progress, kept=kept, drop=False)
         runs.append((request.cluster, run))
-        played += len(mine)
-    return _course(kind, jobs, runs)
+        played += len(tenant_jobs)
+    return _policy_run(kind, jobs, runs)
 
 
 def play_each(
@@ -109,15 +109,15 @@ def play_each(
     part: Callable[[float], None],
     kept: KeptRuns | None = None,
 ) -> dict[PromiseKind, PolicyRun]:
-    """`play` for several kinds; `part` is called with the part of all that is played."""
-    found = {
+    """`play` for several kinds; `part` is called with the fraction of all that is played."""
+    runs = {
         kind: play(kind, jobs, hived, spec, within(part, place, len(kinds)), kept) for place, kind in enumerate(kinds)
     }
     if kept is not None:
         for kind in kinds:
             for _, request in _requests(kind, jobs, hived, spec):
                 kept.drop(request)
-    return found
+    return runs
 
 
 def _requests(
@@ -126,60 +126,60 @@ def _requests(
     """The runs that a kind of promise takes, with the jobs of each."""
     if kind is not PromiseKind.PRIVATE:
         return [(jobs, RunRequest(_POLICIES[kind], spec, log=True))]
-    found: list[tuple[Sequence[Job], RunRequest]] = []
+    requests: list[tuple[Sequence[Job], RunRequest]] = []
     for vc, nodes in private_nodes(hived).items():
-        mine = [job for job in jobs if job.vc == vc]
-        if mine:
+        tenant_jobs = [job for job in jobs if job.vc == vc]
+        if tenant_jobs:
             promised = {vc: spec.quotas[vc]}, {vc: spec.quotas_by_type[vc]}
-            own = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
-            found.append((mine, RunRequest(_POLICIES[kind], own, log=True)))
-    return found
+            cluster = replace(spec, nodes=nodes, quotas=promised[0], quotas_by_type=promised[1], hived=None)
+            requests.append((tenant_jobs, RunRequest(_POLICIES[kind], cluster, log=True)))
+    return requests
 
 
-def tenants(course: PolicyRun) -> list[TenantResult]:
+def tenants(policy_run: PolicyRun) -> list[TenantResult]:
     """What each VC got, in the order in which they first appear in the trace."""
     rows = []
-    for vc in dict.fromkeys(ran.job.vc for ran in course.jobs):
-        mine = [ran for ran in course.jobs if ran.job.vc == vc]
+    for vc in dict.fromkeys(ran.job.vc for ran in policy_run.jobs):
+        tenant_runs = [ran for ran in policy_run.jobs if ran.job.vc == vc]
         rows.append(
             TenantResult(
-                course.policy,
+                policy_run.policy,
                 vc,
-                len(mine),
-                wait=sum(ran.waited for ran in mine) // len(mine),
-                longest=max(ran.waited for ran in mine),
-                completion=sum(ran.completion for ran in mine) // len(mine),
-                blocked=sum(ran.despite > 0 for ran in mine),
+                len(tenant_runs),
+                wait=sum(ran.waited for ran in tenant_runs) // len(tenant_runs),
+                longest=max(ran.waited for ran in tenant_runs),
+                completion=sum(ran.completion for ran in tenant_runs) // len(tenant_runs),
+                blocked=sum(ran.despite > 0 for ran in tenant_runs),
             )
         )
     return rows
 
 
-def worse_off(course: PolicyRun, private: PolicyRun) -> list[str]:
-    """The VCs of which some job waited longer than it would have in the VC's own cluster."""
+def worse_off(policy_run: PolicyRun, private: PolicyRun) -> list[str]:
+    """The VCs with a job that waited longer than it would have in the VC's own cluster."""
     alone = {ran.job.id: ran.waited for ran in private.jobs}
-    return list(dict.fromkeys(ran.job.vc for ran in course.jobs if ran.waited > alone[ran.job.id]))
+    return list(dict.fromkeys(ran.job.vc for ran in policy_run.jobs if ran.waited > alone[ran.job.id]))
 
 
 # --- the clusters
 
 
 def private_nodes(hived: HivedSpec) -> dict[str, tuple[Node, ...]]:
-    """By VC: the nodes of a cluster that holds what the VC is promised and nobody else.
+    """By VC: the nodes of a cluster of its own that holds exactly what it is promised.
 
     A promised cell above node level gives several nodes, one below it a node as small as the cell.
     """
     chains = build_chains(hived)
     pinned = pinned_levels(hived, chains)
-    found: dict[str, tuple[Node, ...]] = {}
+    nodes_of: dict[str, tuple[Node, ...]] = {}
     for vc in hived.virtual_clusters:
         sizes: list[tuple[int, str]] = []
         for name, level, _ in preassigned_levels(vc, chains, pinned):
             chain = chains[name]
             size = min(chain.leaves[level], _node_size(chain))
             sizes += [(size, chain.leaf_type)] * chain.nodes(level)
-        found[vc.name] = tuple(Node(f"{vc.name}-{place}", *row) for place, row in enumerate(sizes, 1))
-    return found
+        nodes_of[vc.name] = tuple(Node(f"{vc.name}-{place}", *row) for place, row in enumerate(sizes, 1))
+    return nodes_of
 
 
 def _node_size(chain: Chain) -> int:
@@ -191,67 +191,67 @@ def _check(jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape) -> None:
     pinned = {vc.name: vc.pinned_ids for vc in hived.virtual_clusters}
     for i, job in enumerate(jobs):
         if job.vc not in spec.quotas:
-            known = ", ".join(spec.quotas)
-            said = f"no virtual cluster {job.vc!r}"
-            raise TraceError(said, where=f"jobs[{i}].vc", hint=text("one of: {names}", names=known))
+            names = ", ".join(spec.quotas)
+            message = f"no virtual cluster {job.vc!r}"
+            raise TraceError(message, where=f"jobs[{i}].vc", hint=text("one of: {names}", names=names))
         if job.pinned_cell and job.pinned_cell not in pinned[job.vc]:
-            known = ", ".join(pinned[job.vc])
+            names = ", ".join(pinned[job.vc])
             raise TraceError(
                 text("virtual cluster {vc} has no pinned cell {name!r}", vc=job.vc, name=job.pinned_cell),
                 where=f"jobs[{i}].pinned",
-                hint=text("one of: {names}", names=known) if known else None,
+                hint=text("one of: {names}", names=names) if names else None,
             )
-        own = promised.get((job.vc, job.pinned_cell), ())
-        if not any(room.holds(job.gpu_type, job.gpus) for room in own):
+        promised_rooms = promised.get((job.vc, job.pinned_cell), ())
+        if not any(room.holds(job.gpu_type, job.gpus) for room in promised_rooms):
             raise _never(job)
 
 
 def _never(job: Job) -> TraceError:
     shape = f"{job.gpus // job.pod} × {job.pod}" if 0 < job.pod < job.gpus else str(job.gpus)
-    what = f"{shape} {job.gpu_type}" if job.gpu_type else shape
-    where = f"{job.vc}/{job.pinned_cell}" if job.pinned_cell else job.vc
+    devices = f"{shape} {job.gpu_type}" if job.gpu_type else shape
+    promise = f"{job.vc}/{job.pinned_cell}" if job.pinned_cell else job.vc
     return TraceError(
         text(
             "job {id!r} can never run: {shape} devices do not fit into the promise of {vc}",
             id=job.id,
-            shape=what,
-            vc=where,
+            shape=devices,
+            vc=promise,
         ),
         hint="request fewer devices, or promise the virtual cluster more; a job must fit into one chain of cells",
     )
 
 
-# --- what happened
+# --- results
 
 
-def _course(kind: PromiseKind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterShape, RunResult]]) -> PolicyRun:
-    found: dict[str, JobRun] = {}
+def _policy_run(kind: PromiseKind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterShape, RunResult]]) -> PolicyRun:
+    job_runs: dict[str, JobRun] = {}
     pieces = 0.0
-    known = {job.id: job for job in jobs}
+    by_id = {job.id: job for job in jobs}
     for spec, result in runs:
-        story = _Story(spec, known)
-        story.read(result)
-        pieces += story.pieces / story.busy if story.busy else 0.0
+        replayed = _LogReplay(spec, by_id)
+        replayed.read(result)
+        pieces += replayed.pieces / replayed.busy if replayed.busy else 0.0
         for outcome in result.outcomes:
-            job = known[outcome.id]
+            job = by_id[outcome.id]
             if outcome.ending not in FINISHED or outcome.waiting is None or outcome.jct is None:
                 raise _never(job)
-            found[job.id] = JobRun(
-                job, outcome.waiting, outcome.jct, story.nodes[job.id], Millis(story.despite.get(job.id, 0))
+            job_runs[job.id] = JobRun(
+                job, outcome.waiting, outcome.jct, replayed.nodes[job.id], Millis(replayed.despite.get(job.id, 0))
             )
-    return PolicyRun(kind, tuple(found[job.id] for job in jobs), round(pieces, 1))
+    return PolicyRun(kind, tuple(job_runs[job.id] for job in jobs), round(pieces, 1))
 
 
-class _Story:
-    """The log of a run, told once: who had what when, and who could have had it by count."""
+class _LogReplay:
+    """Replays the log of a run: which job had which devices when, and which could have had them by count."""
 
-    def __init__(self, spec: ClusterShape, known: Mapping[str, Job]) -> None:
-        self.known = known
+    def __init__(self, spec: ClusterShape, jobs: Mapping[str, Job]) -> None:
+        self.jobs = jobs
         self.cluster = Cluster(spec)
         self.left = {vc: dict(promised) for vc, promised in spec.quotas_by_type.items()}
-        """Of each promise, what is not in use, by device type."""
+        """The unused devices of each promise, by device type."""
         self.used = [0] * len(spec.nodes)
-        self.has: dict[str, Devices] = {}
+        self.devices_of: dict[str, Devices] = {}
         self.waiting: dict[str, Job] = {}
         self.nodes: dict[str, tuple[str, ...]] = {}
         self.despite: dict[str, int] = {}
@@ -262,35 +262,35 @@ class _Story:
         """From the first event to the last."""
         now = result.log[0].time if result.log else 0
         for entry in result.log:
-            self._pass(entry.time - now)
+            self._advance(entry.time - now)
             now = entry.time
             self._put(entry.job, entry.devices)
             if entry.what in FINISHED:
                 self.waiting.pop(entry.job, None)
 
     def _put(self, name: str, devices: Devices) -> None:
-        job = self.known[name]
-        node_of, before = self.cluster.node_of, self.has.pop(name, ())
+        job = self.jobs[name]
+        node_of, before = self.cluster.node_of, self.devices_of.pop(name, ())
         left, type_of = self.left[job.vc], self.cluster.type_of
         for change, changed in ((-1, before), (1, devices)):
             for device in changed:
                 self.used[node_of[device]] += change
                 left[type_of[device]] -= change
         if devices:
-            self.has[name] = devices
+            self.devices_of[name] = devices
             self.waiting.pop(name, None)
             self.nodes[name] = tuple(self.cluster.nodes[node_of[device]].name for device in devices)
         else:
             self.waiting[name] = job
 
-    def _pass(self, span: int) -> None:
+    def _advance(self, span: int) -> None:
         if not span:
             return
         for name, job in self.waiting.items():
             left = self.left[job.vc]
             if any(job.gpus <= left[kind] for kind in left if job.gpu_type in (None, kind)):
                 self.despite[name] = self.despite.get(name, 0) + span
-        if self.has:
+        if self.devices_of:
             self.busy += span
             sizes = self.cluster.nodes
             self.pieces += span * sum(sizes[node].devices - used for node, used in enumerate(self.used) if used)

@@ -1,7 +1,7 @@
-"""How fast a job runs where it runs: scaling x device type x locality x company x what a policy leaves of it.
+"""How fast a job runs on its devices: scaling x device type x locality x company x the policy's limit.
 
-A policy whose paper has another physics brings a subclass (`Policy.rates`); the default is the model of every paper
-that has none: each factor from the job's own tables, 1 where a job has none.
+A policy whose paper has another model provides a subclass (`Policy.rates`). The default is for papers without one:
+each factor comes from the job's own tables, 1 if the job has none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from paictl.sim.state import ONE, JobProgress
 
 @frozen
 class Costs:
-    """What changes cost a job: spans in which it holds its devices and gets nothing done.
+    """What changes cost a job: spans in which it holds its devices without progress. All are milliseconds.
 
-    What it costs to suspend a job is paid by it at its next start: devices change hands at once, which keeps a decision
-    one instant (our choice; papers charge the victim). All are milliseconds.
+    A job pays the cost of being suspended at its next start: devices change hands at once, so that a decision takes
+    no time (our choice; papers charge the victim).
     """
 
     suspend: int = 0
@@ -34,7 +34,7 @@ class Costs:
     """Before the first start."""
 
     def to_start(self, devices: int, *, again: bool) -> int:
-        """Milliseconds until a job progresses after it was given devices."""
+        """Milliseconds until a job progresses after it got devices."""
         if not again:
             return self.profile
         extra = self.resume_log * (1 + math.log2(devices)) if self.resume_log else 0
@@ -48,20 +48,20 @@ class Rates:
         self.cluster = cluster
         self.located = located
         self.overhead = overhead
-        """Part of every rate that the mechanism costs while it runs."""
+        """Fraction of every rate that the mechanism costs while a job runs."""
 
     def vicinity(self) -> Sequence[int] | None:
-        """Who is company of whom: the number of a group for each device (a row of `Cluster.groups`, say).
+        """Which jobs are company for each other: a group number for each device (say, a row of `Cluster.groups`).
 
-        Jobs that have devices of one group are company of each other, and the engine sets their rates again whenever
-        one of them comes, goes or moves. None: only those that share a device are. Asked once, before the run.
+        Jobs with devices in one group are company, and the engine sets their rates again whenever one of them comes,
+        goes or moves. None: only jobs that share a device are. Called once, before the run.
         """
         return None
 
     def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
         """Units of work a millisecond of a job on its devices; `company`: the jobs near it, see `vicinity`.
 
-        It may look at nothing but these, or the rates of jobs would depend on what happened elsewhere.
+        It must not depend on anything else, or the rates of jobs would depend on what happened elsewhere.
         """
         job = state.job
         if state.plain and not company and not self.overhead and len(state.devices) == job.gpus:
@@ -72,12 +72,12 @@ class Rates:
         return round(rate * ONE) * state.limit // ONE
 
     def alone(self, job: Job, devices: Devices) -> float:
-        """Without company."""
+        """The rate without company."""
         number = len(devices)
         rate = 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
         if job.throughput:
             types = {self.cluster.type_of[device] for device in devices}
-            rate *= min(_by_type(job.throughput, kind) for kind in types)  # a gang goes at the pace of its slowest
+            rate *= min(_by_type(job.throughput, kind) for kind in types)  # a gang is as fast as its slowest device
         if self.located and number > 1:
             if job.sensitivity:
                 rate *= job.sensitivity.get(self.cluster.level(devices), 1.0)
@@ -88,16 +88,16 @@ class Rates:
     def together(self, job: Job, company: Sequence[Job], devices: Devices) -> float:
         """Factor by which others on the same devices slow it down.
 
-        From its own table where that has the pair; the others share the time of the device by how busy they keep it.
+        From its own table if that has the pair; other jobs share the device's time by how busy they keep it.
         """
         kind = self.cluster.type_of[devices[0]]
         factor, busy = 1.0, job.gpu_util
         for other in company:
-            known = job.coloc.get(f"{kind}/{other.model}", job.coloc.get(other.model))
-            if known is None:
+            beside = job.coloc.get(f"{kind}/{other.model}", job.coloc.get(other.model))
+            if beside is None:
                 busy += other.gpu_util
             else:
-                factor *= known
+                factor *= beside
         return factor / max(1.0, busy)
 
 
@@ -111,11 +111,11 @@ def _at_most(table: Mapping[int, float], number: int) -> float:
 
 
 class TrainingRates(Rates):
-    """For policies that choose batch sizes: how fast a job with a training profile goes follows from them.
+    """For policies that choose batch sizes, which determine the rate of a job with a training profile.
 
-    `sizes` has the batch size of each such job that makes progress, by number; one that is not there stands still (it
-    restarts). The policy writes it, and names the job in an action so that its rate is set anew. Jobs without a profile
-    go as under any other policy.
+    `sizes` has the batch size of each such job that makes progress, by number; a missing job makes none (it is
+    restarting). The policy writes it, and names the job in an action so that its rate is updated. Jobs without a
+    profile have the same rate as under any other policy.
     """
 
     def __init__(self, cluster: Cluster, *, overhead: float = 0.0) -> None:
@@ -129,12 +129,12 @@ class TrainingRates(Rates):
             return super().rate(state, company)
         if state.number not in self.sizes or not job.work:
             return 0 if job.work else ONE
-        whole = job.work * ONE
+        total = job.work * ONE
         speed = training.speed(
             self.cluster.type_of[state.devices[0]], self.placement(state.devices), self.sizes[state.number],
-            training.epoch((whole - state.left) / whole),
+            training.epoch((total - state.left) / total),
         )  # fmt: skip
-        return max(1, round(speed / 1000 / training.ends[-1] * whole * (1.0 - self.overhead)))
+        return max(1, round(speed / 1000 / training.ends[-1] * total * (1.0 - self.overhead)))
 
     def placement(self, devices: Devices) -> tuple[int, ...]:
         """How many of the devices are on each node, in the order of nodes."""

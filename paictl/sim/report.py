@@ -20,21 +20,21 @@ _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
     "interruptions", "wasted", "down",
 )  # fmt: skip
-"""Figures that are left out where they do not apply."""
+"""Figures that are left out if they do not apply."""
 REPAIRS = ("repaired", "repair_wait", "repair_idle_hours")
-"""What is counted where failed members of gangs were replaced: how many, seconds until then, device hours idle."""
+"""Counters for replaced members of gangs: how many, seconds until then, idle device hours."""
 MOVES = ("moved", "moved_for", "moved_hours", "moved_idle_hours")
-"""What is counted where gangs are moved: moves, gangs that could start, device hours of lost work and of restarts."""
+"""Counters for moved gangs: moves, gangs that could start, device hours of lost work and of restarts."""
 COUNTED = (
     "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
     "worst_ftf", "unfair", *REPAIRS, *MOVES,
 )  # fmt: skip
 _CURVE = "allocation_curve."
-"""Counters of policies that stand beside the figures."""
+"""Prefix of the counters that form a curve."""
 
 
 @frozen
-class Compared:
+class Comparison:
     """A trace under several policies, or on several clusters."""
 
     trace: Trace
@@ -44,20 +44,22 @@ class Compared:
     warnings: tuple[str, ...]
 
 
-def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = True) -> Compared:
-    """All that is said of runs of one trace; with `discriminating` also whether it can tell the policies apart."""
-    found = tuple(figures(run) for run in runs)
-    told = warnings(runs, found, discriminating=discriminating)
-    without = sum(not job.gpus for job in trace.jobs)
-    if without and any(len(run.outcomes) == len(trace.jobs) - without for run in runs):
-        told.append(text("{count} jobs without devices were left out: the policy places whole devices", count=without))
-    return Compared(trace, tuple(runs), found, tuple(pairs(runs)), tuple(told))
+def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = True) -> Comparison:
+    """Figures, pairs and warnings for runs of a trace. With `discriminating`, also whether it tells policies apart."""
+    all_figures = tuple(figures(run) for run in runs)
+    messages = warnings(runs, all_figures, discriminating=discriminating)
+    cpu_only = sum(not job.gpus for job in trace.jobs)
+    if cpu_only and any(len(run.outcomes) == len(trace.jobs) - cpu_only for run in runs):
+        messages.append(
+            text("{count} jobs without devices were left out: the policy places whole devices", count=cpu_only)
+        )
+    return Comparison(trace, tuple(runs), all_figures, tuple(pairs(runs)), tuple(messages))
 
 
 def label(run: RunResult, runs: Sequence[RunResult]) -> str:
     """A name for a run that tells it from the others: with the parameters, cluster and seed in which they differ."""
-    same = [other for other in runs if other.policy == run.policy]
-    differing = [key for key in run.parameters if len({repr(other.parameters.get(key)) for other in same}) > 1]
+    same_policy = [other for other in runs if other.policy == run.policy]
+    differing = [key for key in run.parameters if len({repr(other.parameters.get(key)) for other in same_policy}) > 1]
     name = run.policy
     if differing:
         name += ":" + ",".join(f"{key}={plain(run.parameters[key])}" for key in differing)
@@ -79,12 +81,12 @@ def plain(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool = False) -> dict[str, Any]:
-    """What ``-o json`` of a run has; with `reproducible` the time that it took is null."""
-    figure = asdict(found)
+def run_data(run: RunResult, trace: Trace, run_figures: Figures, *, reproducible: bool = False) -> dict[str, Any]:
+    """The data of ``-o json`` for a run; with `reproducible`, the time that it took is null."""
+    data = asdict(run_figures)
     for name in _OPTIONAL:
-        if figure[name] is None:
-            del figure[name]
+        if data[name] is None:
+            del data[name]
     return {
         "policy": run.policy,
         "parameters": dict(run.parameters),
@@ -94,7 +96,7 @@ def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool
         "devices": run.devices,
         "seed": run.seed,
         **({"failures": run.failures} if run.failures else {}),
-        **figure,
+        **data,
         **{name: run.counters[name] for name in COUNTED if name in run.counters},
         **_causes(run.counters),
         **_curve(run.counters),
@@ -105,13 +107,13 @@ def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool
 
 
 def _curve(counters: Mapping[str, float]) -> dict[str, Any]:
-    """What was allocated by how much had been asked for, both in per cent, where a policy counts it."""
+    """Allocated by requested devices, both in per cent, if a policy counts them."""
     curve = {name.removeprefix(_CURVE): value for name, value in counters.items() if name.startswith(_CURVE)}
     return {"allocation_curve": curve} if curve else {}
 
 
 def _causes(counters: Mapping[str, float]) -> dict[str, Any]:
-    """`delay_causes.VC.CAUSE` counters as one object, where a policy counts them."""
+    """`delay_causes.VC.CAUSE` counters as one object, if a policy has them."""
     causes: dict[str, Any] = {}
     for name, value in sorted(counters.items()):
         first, _, rest = name.partition(".")
@@ -121,13 +123,13 @@ def _causes(counters: Mapping[str, float]) -> dict[str, Any]:
     return {"delay_causes": causes} if causes else {}
 
 
-def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, Any]:
-    """What ``-o json`` of a comparison has."""
-    labels = [label(run, given.runs) for run in given.runs]
+def compared_data(comparison: Comparison, *, reproducible: bool = False) -> dict[str, Any]:
+    """The data of ``-o json`` for a comparison."""
+    labels = [label(run, comparison.runs) for run in comparison.runs]
     return {
         "runs": [
-            {"label": name, **run_data(run, given.trace, found, reproducible=reproducible)}
-            for name, run, found in zip(labels, given.runs, given.figures, strict=True)
+            {"label": name, **run_data(run, comparison.trace, run_figures, reproducible=reproducible)}
+            for name, run, run_figures in zip(labels, comparison.runs, comparison.figures, strict=True)
         ],
         "pairs": [
             {
@@ -136,9 +138,9 @@ def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, A
                 "first": labels[pair.first],
                 "second": labels[pair.second],
             }
-            for pair in given.pairs
+            for pair in comparison.pairs
         ],
-        "warnings": list(given.warnings),
+        "warnings": list(comparison.warnings),
     }
 
 
@@ -146,7 +148,7 @@ def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, A
 
 
 def jobs_csv(runs: Sequence[RunResult]) -> str:
-    """A row for each job of each run, in the order of arrival; columns after `lost` are what the policies noted."""
+    """A row for each job of each run, in the order of arrival; columns after `lost` are the policies' notes."""
     labels = [label(run, runs) for run in runs]
     notes = sorted({name for run in runs for outcome in run.outcomes for name in outcome.notes})
     failing = any(run.failures for run in runs)
@@ -159,17 +161,27 @@ def jobs_csv(runs: Sequence[RunResult]) -> str:
     ])  # fmt: skip
     for name, run in zip(labels, runs, strict=True):
         for outcome in run.outcomes:
-            more = [outcome.interruptions] if failing else []
-            writer.writerow([*([name] if len(runs) > 1 else []), *_row(outcome), *more, *_noted(outcome, notes)])
+            extra = [outcome.interruptions] if failing else []
+            writer.writerow([*([name] if len(runs) > 1 else []), *_row(outcome), *extra, *_noted(outcome, notes)])
     return out.getvalue()
 
 
-def _row(one: JobOutcome) -> Iterator[object]:
-    yield from (one.id, one.user, one.vc, one.model, one.gpus, one.share.value, one.urge.value)
-    yield from map(_seconds, (one.submit, one.first_start, one.end))
-    yield one.ending.value
-    yield from map(_seconds, (one.work, one.jct, one.queueing, one.waiting, one.ran, one.service))
-    yield from (one.preemptions, one.migrations, one.resizes, _seconds(one.lost))
+def _row(outcome: JobOutcome) -> Iterator[object]:
+    yield from (
+        outcome.id,
+        outcome.user,
+        outcome.vc,
+        outcome.model,
+        outcome.gpus,
+        outcome.share.value,
+        outcome.urge.value,
+    )
+    yield from map(_seconds, (outcome.submit, outcome.first_start, outcome.end))
+    yield outcome.ending.value
+    yield from map(
+        _seconds, (outcome.work, outcome.jct, outcome.queueing, outcome.waiting, outcome.ran, outcome.service)
+    )
+    yield from (outcome.preemptions, outcome.migrations, outcome.resizes, _seconds(outcome.lost))
 
 
 def _noted(outcome: JobOutcome, names: Iterable[str]) -> Iterator[str]:
@@ -187,7 +199,7 @@ def _seconds(millis: int | None) -> str:
 
 
 def events_jsonl(run: RunResult) -> Iterator[str]:
-    """A line for each event of a run that was asked to keep them."""
+    """A line for each event of a run with a log."""
     for entry in run.log:
         line = {"time": entry.time / 1000, "what": entry.what, "job": entry.job}
         if entry.devices:

@@ -1,5 +1,5 @@
-"""What a run leaves behind: an outcome for each job, what the cluster did over time, counters. Figures, CSV and pages
-are made from this and from nothing else.
+"""The result of a run: an outcome for each job, the use of the cluster over time, counters. Figures, CSV and pages are
+made from this and nothing else.
 
 Instants and spans are milliseconds; an area is devices (or jobs) times milliseconds, so that sums are exact.
 """
@@ -27,7 +27,7 @@ class Ending(StrEnum):
     UNFINISHED = "unfinished"
     """It still waited or ran when nothing was left to happen."""
     IMPOSSIBLE = "impossible"
-    """The cluster has not so many devices of its type; no policy was asked."""
+    """The cluster does not have enough devices of its type; the policy never saw it."""
 
 
 FINISHED = frozenset({Ending.PASSED, Ending.KILLED, Ending.FAILED})
@@ -64,9 +64,9 @@ class JobOutcome:
     lost: int
     """Work thrown away by preemptions without a checkpoint (ms at the reference rate)."""
     notes: Mapping[str, float]
-    """What the policy noted about it (`Policy.note`): `admitted` 0 or 1, `delay.fair-share` in ms, …"""
+    """The policy's notes about it (`Policy.note`): `admitted` 0 or 1, `delay.fair-share` in ms, …"""
     interruptions: int = 0
-    """How often its devices failed under it."""
+    """How often its devices failed while it ran."""
     wasted: int = 0
     """Devices times the time since its last checkpoint, at those moments."""
 
@@ -88,7 +88,7 @@ class JobOutcome:
 
 @frozen
 class Interval:
-    """What happened between two instants; at most a few thousand for a run, however long."""
+    """Sums between two instants; at most about a thousand intervals for a run, however long."""
 
     start: Millis
     end: Millis
@@ -99,9 +99,9 @@ class Interval:
     waiting: int
     """Area of jobs without."""
     queued: int
-    """Area of the devices that those ask for."""
+    """Area of the devices that these request."""
     stray: int
-    """Area of free devices on nodes that are partly used: fragments. 0 where places do not count."""
+    """Area of free devices on nodes that are partly used: fragments. 0 if placement does not matter."""
 
 
 @frozen
@@ -110,7 +110,7 @@ class RunResult:
 
     policy: str
     parameters: Mapping[str, object]
-    """All of them, those with their defaults too."""
+    """All of them, including defaults."""
     cluster: str
     """As the user wrote it."""
     devices: int
@@ -123,9 +123,9 @@ class RunResult:
     """`events`, `decisions`, `preemptions`, `migrations`, `resizes`, and what the policy counts itself (`conflicts`,
     `stranded`, `delay_causes.VC.fragmentation`, …)."""
     located: bool = False
-    """Whether it mattered where the devices are; if not, there are no fragments."""
+    """Whether placement mattered; if not, there are no fragments."""
     log: tuple[LogEntry, ...] = ()
-    """What happened, one by one; empty unless asked for."""
+    """All events; empty unless requested."""
     failures: str = ""
     """What fails, as the user wrote it; empty: nothing does."""
     wall_seconds: float = 0.0
@@ -141,4 +141,4 @@ class LogEntry:
     """`submit`, `start`, `preempt`, `migrate`, `resize`, `colocate`, `stop`, `interrupt`, or an `Ending`."""
     job: str
     devices: tuple[int, ...] = ()
-    """Those it has from now on."""
+    """The devices that it has from now on."""

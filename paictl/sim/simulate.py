@@ -24,14 +24,14 @@ from paictl.sim.policies.table import POLICIES, parse, policy_class
 from paictl.sim.run import JobOutcome, RunResult
 
 LOOK: Final = 500
-"""Decisions after which a run says how far it is."""
+"""Decisions between two progress reports of a run."""
 FEW: Final = 4
-"""The same where decisions are so slow that `SLOW` seconds have passed."""
+"""The same if decisions are so slow that `SLOW` seconds have passed."""
 SLOW: Final = 0.2
 
 
 class PausedError(Exception):
-    """A run was asked to stop; `snapshot` is what it needs to resume between the same two instants."""
+    """A run was asked to stop; with `snapshot`, it resumes between the same two instants."""
 
     def __init__(self, snapshot: bytes) -> None:
         super().__init__("paused")
@@ -43,7 +43,7 @@ class _Stopped(Exception):  # noqa: N818 - it never leaves this module
 
 
 class _Course:
-    """A run that may not have come to its end yet; pickled as a snapshot."""
+    """A run in progress; pickled as a snapshot."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, jobs: Sequence[Job], *, log: bool, hardware: DeviceOutages | None
@@ -61,7 +61,7 @@ class _Course:
 
     @property
     def part(self) -> float:
-        """Jobs that came and jobs that left, of all."""
+        """The fraction of arrivals and departures that have happened."""
         return (self.engine.arrived + len(self.outcomes)) / max(1, 2 * self.number)
 
 
@@ -81,25 +81,25 @@ def simulate(
 ) -> RunResult:
     """Play jobs (in any order) under `name:key=value,…`.
 
-    Same jobs, cluster, policy and seed: the same result, but for `wall_seconds`. `inflate`: play so many random jobs of
-    the trace that they ask for that part of the cluster (`inflate.inflated`). `log`: keep every event. `check` is
-    called with the engine after every instant, `part` now and then with the part of the jobs that is played.
+    Same jobs, cluster, policy and seed: the same result, except `wall_seconds`. `inflate`: play random jobs of
+    the trace that together request this fraction of the cluster (`generate.inflated`). `log`: keep every event. `check`
+    is called with the engine after every instant, `part` now and then with the fraction that is played.
 
-    `failures`: devices fail and are repaired meanwhile; what that cost is in outcomes and counters.
+    `failures`: devices fail and are repaired during the run; the cost is in outcomes and counters.
 
-    `stop` is asked after every instant: where it says yes, `PausedError` is raised with a snapshot, and the same call
-    with that `snapshot` resumes. A snapshot is pickled: only read what this program wrote.
+    `stop` is called after every instant: if it returns true, `PausedError` is raised with a snapshot, and the same call
+    with that `snapshot` resumes. A snapshot is a pickle: only read what this program wrote.
 
-    Raises `ParameterError` for a policy that cannot be, `PolicyError` where a policy has a defect.
+    Raises `ParameterError` for an invalid policy, `PolicyError` if a policy has a bug.
     """
     kind, parameters = parse(policy)  # also loads the module of a policy from outside, which a snapshot needs
     if snapshot is None:
-        course = _begun(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log,
-                        failures=failures)  # fmt: skip
+        course = _new_course(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log,
+                             failures=failures)  # fmt: skip
     else:
         course = pickle.loads(snapshot)  # noqa: S301 - our own
     engine = course.engine
-    engine.check = _watched(check, part, stop, course)
+    engine.check = _after_instant(check, part, stop, course)
     start = time.perf_counter()
     try:
         engine.run()
@@ -115,7 +115,7 @@ def simulate(
         raise PolicyError(
             text("policy {name} failed: {error}", name=kind.id, error=f"{type(error).__name__}: {error}"), where=place
         ) from error
-    made = course.policy
+    played_policy = course.policy
     return RunResult(
         policy=kind.id,
         parameters=as_data(parameters),
@@ -124,15 +124,15 @@ def simulate(
         seed=seed,
         outcomes=tuple(course.outcomes[name] for name in course.order),
         intervals=engine.timeline.intervals(),
-        counters={**engine.counters, **made.counted()},
-        located=made.rates.located,
+        counters={**engine.counters, **played_policy.counted()},
+        located=played_policy.rates.located,
         log=tuple(engine.log or ()),
         failures=failures.text if failures is not None else "",
         wall_seconds=course.wall + time.perf_counter() - start,
     )
 
 
-def _begun(
+def _new_course(
     jobs: Sequence[Job],
     spec: ClusterShape,
     kind: type[Policy],
@@ -147,9 +147,9 @@ def _begun(
     cluster = Cluster(spec)
     if failures is not None:
         check_failures(failures, cluster, kind)
-    usable = jobs if kind.shares else _whole(jobs, kind.id)
+    usable = jobs if kind.shares else _jobs_with_devices(jobs, kind.id)
     ordered = in_order(usable if inflate is None else inflated(usable, cluster.size * WHOLE, inflate, seed))
-    _foreign(ordered, cluster)
+    _check_types(ordered, cluster)
     history = tuple(job.gpus * job.true_work for job in ordered) if Knowledge.DISTRIBUTION in kind.knows else ()
     tenants: dict[str, int] = {}
     for job in ordered:
@@ -157,12 +157,12 @@ def _begun(
     requests = tuple(job.request for job in usable) if Knowledge.REQUESTS in kind.knows else ()
     hardware = DeviceOutages(failures, cluster, seed, ordered[0].submit) if failures is not None and ordered else None
     windows = failures.windows() if failures is not None else NO_WINDOWS
-    made = kind(parameters, Setup(cluster, seed, history, requests, tenants, windows))
-    return _Course(cluster, made, ordered, log=log, hardware=hardware)
+    policy = kind(parameters, Setup(cluster, seed, history, requests, tenants, windows))
+    return _Course(cluster, policy, ordered, log=log, hardware=hardware)
 
 
 def check_failures(failures: FailureModel, cluster: Cluster, kind: type[Policy]) -> None:
-    """Refuse failures that the cluster cannot have, or a policy that cannot meet them."""
+    """Reject failures that the cluster cannot have, or a policy that does not support failures."""
     if (problem := failures.problem(cluster)) is not None:
         names = listed([node.name for node in cluster.nodes], 5)
         hint = text("nodes of {cluster}: {names}", cluster=cluster.spec.text, names=names)
@@ -177,39 +177,39 @@ def check_failures(failures: FailureModel, cluster: Cluster, kind: type[Policy])
         )  # fmt: skip
 
 
-def _watched(
+def _after_instant(
     check: Callable[[Simulation], None] | None,
     part: Callable[[float], None] | None,
     stop: Callable[[], bool] | None,
     course: _Course,
 ) -> Callable[[Simulation], None] | None:
-    """What is called after every instant: the caller's check, how far the run is, whether it shall stop."""
+    """The function to call after every instant: the caller's check, progress reports, and the test for a stop."""
     if part is None and stop is None:
         return check
-    seen, last = 0, time.monotonic()
+    decisions, last = 0, time.monotonic()
 
     def watch(engine: Simulation) -> None:
-        nonlocal seen, last
+        nonlocal decisions, last
         if check is not None:
             check(engine)
         if stop is not None and stop():
             raise _Stopped
-        seen += 1
-        if part is not None and (seen % LOOK == 0 or (seen % FEW == 0 and time.monotonic() - last > SLOW)):
+        decisions += 1
+        if part is not None and (decisions % LOOK == 0 or (decisions % FEW == 0 and time.monotonic() - last > SLOW)):
             last = time.monotonic()
             part(course.part)
 
     return watch
 
 
-def _whole(jobs: Sequence[Job], policy: str) -> Sequence[Job]:
-    """The jobs that a policy without shares can play: those with devices."""
-    several = sum(bool(job.gpu_types) for job in jobs)
-    if several:
+def _jobs_with_devices(jobs: Sequence[Job], policy: str) -> Sequence[Job]:
+    """The jobs that a policy without fractional devices can play: those with devices."""
+    multi_typed = sum(bool(job.gpu_types) for job in jobs)
+    if multi_typed:
         raise ParameterError(
             text(
                 "{count} jobs may run on any of several device types, but the policy supports only one type or all",
-                count=several,
+                count=multi_typed,
             ),
             where=f"policy {policy}",
             hint="use one that places shares: fgd, bestfit, dotprod, gpupacking, gpuclustering, random",
@@ -217,8 +217,8 @@ def _whole(jobs: Sequence[Job], policy: str) -> Sequence[Job]:
     return [job for job in jobs if job.gpus]
 
 
-def _foreign(jobs: Sequence[Job], cluster: Cluster) -> None:
-    """Refuse a cluster on which no job of the trace can make any progress."""
+def _check_types(jobs: Sequence[Job], cluster: Cluster) -> None:
+    """Reject a cluster on which no job of the trace can make any progress."""
     kinds = sorted({kind for job in jobs for kind, rate in job.throughput.items() if rate > 0})
     if jobs and all(job.throughput for job in jobs) and not any(kind in cluster.types for kind in kinds):
         raise ClusterShapeError(

@@ -1,7 +1,7 @@
-"""The smallest cluster on which a trace meets a target: how many nodes (more) of a type, found by doubling and halving.
+"""The smallest cluster on which a trace meets a target: how many (more) nodes of a type, found by doubling and halving.
 
-More nodes can make a job wait longer under some policies, so what is found is a number of nodes that meets the
-target while one node fewer does not; a still smaller one that meets it by chance is not looked for.
+More nodes can make a job wait longer under some policies, so the result is a number of nodes that meets the target
+while one node fewer does not; a smaller number that happens to meet it is not searched for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paictl.units import DurationError, parse_duration
 NEVER: Final = 10**18
 """Milliseconds: the wait of a job that never starts, the completion time of one that never completes."""
 MOST: Final = 4096
-"""Nodes that are tried at most, unless more are allowed."""
+"""The default limit of nodes to try."""
 _TARGET: Final = re.compile(r"(?:(mean|median|max|p\d{1,2}(?:\.\d+)?)\s+)?(jct|queueing|waiting|makespan)\s*<=\s*(\S+)")
 _HINT: Final = "write 'p95 queueing <= 1h': mean, median, p95 or max of jct, queueing or waiting; or 'makespan <= 2d'"
 
@@ -48,7 +48,7 @@ class SizingTarget:
     """Milliseconds."""
 
     def value(self, run: RunResult) -> float:
-        """The figure in milliseconds; jobs that did not start (complete) have waited (taken) for ever."""
+        """The figure in milliseconds; jobs that never started or completed count as `NEVER`."""
         if self.quantity == "makespan":
             return _makespan(run)
         values = sorted(_quantity(self.quantity, outcome) for outcome in run.outcomes)
@@ -59,8 +59,8 @@ class SizingTarget:
 
 
 def _quantity(name: str, outcome: JobOutcome) -> int:
-    found = getattr(outcome, name) if outcome.ending in FINISHED else None
-    return NEVER if found is None else int(found)
+    value = getattr(outcome, name) if outcome.ending in FINISHED else None
+    return NEVER if value is None else int(value)
 
 
 def _makespan(run: RunResult) -> float:
@@ -94,7 +94,7 @@ class NodeOffer:
 
 
 def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
-    """`8` or `V100=8`, and `V100=2.5` (or `2.5` where there is one kind); raises `ParameterError`."""
+    """Parse `8` or `V100=8`, and `V100=2.5` (or `2.5` for a single kind); raises `ParameterError`."""
     costs = {}
     for written in prices:
         kind, _, amount = written.rpartition("=")
@@ -102,19 +102,19 @@ def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
             raise ParameterError(text("{written!r} is not a price", written=written), where="--price",
                                  hint="write V100=2.5: one node for an hour")  # fmt: skip
         costs[kind] = float(amount)
-    made = []
+    node_offers = []
     for written in nodes:
         kind, _, devices = written.rpartition("=")
         if not re.fullmatch(r"[1-9]\d{0,3}", devices, re.ASCII):
             raise ParameterError(text("{written!r} is not a node", written=written), where="--node",
                                  hint="write 8, or V100=8: type and devices")  # fmt: skip
-        made.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
+        node_offers.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
     if costs:
         raise ParameterError(
             text("there is a price for {name!r}, but no such node", name=next(iter(costs))), where="--price",
             hint=text("nodes: {names}", names=", ".join(nodes)),
         )  # fmt: skip
-    return made
+    return node_offers
 
 
 @frozen
@@ -129,31 +129,31 @@ class SizingTrial:
     """Of each target, milliseconds."""
     met: bool
     interruptions: int | None = None
-    """How often failures interrupted a job; None where nothing fails."""
+    """How often failures interrupted a job; None if nothing fails."""
     wasted: float | None = None
-    """Part of the devices' time that failures undid."""
+    """Fraction of the devices' time that failures undid."""
 
 
 @frozen
 class SizingAnswer:
-    """What one kind of node comes to."""
+    """The result for one kind of node."""
 
     offer: NodeOffer
     trials: tuple[SizingTrial, ...]
     """In the order in which they were tried."""
-    found: SizingTrial | None
+    smallest: SizingTrial | None
     """The smallest that meets all targets; None if none does."""
     reason: str = ""
     """Why there is none."""
 
     @property
     def price(self) -> float | None:
-        """For an hour of what has to be added."""
-        return None if self.found is None or self.offer.price is None else self.offer.price * self.found.nodes
+        """The price of the added nodes for an hour."""
+        return None if self.smallest is None or self.offer.price is None else self.offer.price * self.smallest.nodes
 
 
 def grown(base: ClusterShape | None, offer: NodeOffer, nodes: int) -> ClusterShape:
-    """The cluster with so many nodes more."""
+    """The cluster with this many more nodes."""
     if base is None:
         return mixed([(offer.type, nodes, offer.devices)])
     added = tuple(Node(f"added-{number}", offer.devices, offer.type) for number in range(1, nodes + 1))
@@ -177,9 +177,9 @@ def size(
 ) -> SizingAnswer:
     """Search for the fewest nodes of a kind; `tried` is called after each trial.
 
-    `failures`: nodes and devices fail meanwhile, added ones as well as those of `base`; a log names nodes of `base`.
+    `failures`: nodes and devices fail, added ones as well as those of `base`; a log names nodes of `base`.
 
-    `part` is called with the number of nodes and the part of that trial that is played; trials are kept in `kept`
+    `part` is called with the number of nodes and the fraction of that trial that is played; trials are kept in `kept`
     until the search is over.
     """
     trials: dict[int, SizingTrial] = {}
@@ -191,22 +191,22 @@ def size(
         shape = grown(base, offer, nodes)
         request = RunRequest(policy, shape, seed, failures=failures)
         requests.append(request)
-        told = None if part is None else partial(part, nodes)
-        (run,) = play(jobs, [request], processes=1, part=told, kept=kept, drop=False)
-        values = tuple(one.value(run) for one in targets)
-        met = all(value <= one.bound for value, one in zip(values, targets, strict=True))
+        progress = None if part is None else partial(part, nodes)
+        (run,) = play(jobs, [request], processes=1, part=progress, kept=kept, drop=False)
+        values = tuple(goal.value(run) for goal in targets)
+        met = all(value <= goal.bound for value, goal in zip(values, targets, strict=True))
         idle = all(outcome.waiting == 0 for outcome in run.outcomes)
-        lost = figures(run)
-        trials[nodes] = SizingTrial(nodes, run.devices, values, met, lost.interruptions, lost.wasted)
+        run_figures = figures(run)
+        trials[nodes] = SizingTrial(nodes, run.devices, values, met, run_figures.interruptions, run_figures.wasted)
         if tried is not None:
             tried(trials[nodes])
         return met
 
-    def over(found: SizingTrial | None, reason: str = "") -> SizingAnswer:
+    def finish(smallest: SizingTrial | None, reason: str = "") -> SizingAnswer:
         if kept is not None:
             for request in requests:
                 kept.drop(request)
-        return SizingAnswer(offer, tuple(trials.values()), found, reason)
+        return SizingAnswer(offer, tuple(trials.values()), smallest, reason)
 
     low = -1 if base is not None else 0
     for high in _doubling(0 if base is not None else 1, most):
@@ -214,16 +214,16 @@ def size(
             break
         low = high
         if idle:
-            return over(None, text("no job waits there, so more nodes cannot help"))
+            return finish(None, text("no job waits there, so more nodes cannot help"))
     else:
-        return over(None, text("not even with {most:,} nodes", most=most))
+        return finish(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:
         middle = (low + high) // 2
         if meets(middle):
             high = middle
         else:
             low = middle
-    return over(trials[high])
+    return finish(trials[high])
 
 
 def _doubling(first: int, most: int) -> Iterator[int]:
@@ -235,17 +235,17 @@ def _doubling(first: int, most: int) -> Iterator[int]:
 
 
 def best(answers: Sequence[SizingAnswer]) -> SizingAnswer | None:
-    """The cheapest where every one has a price, else the one with the fewest devices; None if there is none."""
-    met = [answer for answer in answers if answer.found is not None]
+    """The cheapest if all have a price, else the one with the fewest devices; None if there is none."""
+    met = [answer for answer in answers if answer.smallest is not None]
     if not met:
         return None
     if all(answer.price is not None for answer in met):
         return min(met, key=lambda answer: answer.price or 0.0)
-    return min(met, key=lambda answer: answer.found.devices if answer.found is not None else 0)
+    return min(met, key=lambda answer: answer.smallest.devices if answer.smallest is not None else 0)
 
 
 class SizingQuestion(NamedTuple):
-    """What is asked: targets that must all be met, kinds of nodes to try, nodes that are there, what fails."""
+    """The question: targets that must all be met, kinds of nodes to try, existing nodes, failures."""
 
     goals: Sequence[SizingTarget]
     kinds: Sequence[NodeOffer]
@@ -261,9 +261,9 @@ def question(
     cluster: str | None,
     failures: str = NO_FAILURES,
 ) -> SizingQuestion:
-    """What is asked, with all that is wrong with it raised before anything is played."""
-    plays, _ = parse(policy)
-    goals = [target(one) for one in targets]
+    """Parse the question; everything that is wrong with it is raised before anything is played."""
+    policy_kind, _ = parse(policy)
+    goals = [target(written) for written in targets]
     kinds = offers(nodes, prices)
     if len({(kind.type, kind.devices) for kind in kinds}) < len(kinds):
         raise ParameterError("the same node twice", where="--node", hint="give each kind once")
@@ -277,5 +277,5 @@ def question(
             hint="give --cluster with the nodes of the log, or rates: node=30d,device=180d",
         )  # fmt: skip
     if model is not None:
-        check_failures(model, Cluster(base if base is not None else grown(None, kinds[0], 1)), plays)
+        check_failures(model, Cluster(base if base is not None else grown(None, kinds[0], 1)), policy_kind)
     return SizingQuestion(goals, kinds, base, model)

@@ -1,4 +1,4 @@
-"""What `--cluster` may say: `15x4`, `V100=2x4,P100=4x4`, or a file.
+"""The forms of `--cluster`: `15x4`, `V100=2x4,P100=4x4`, or a file.
 
 Files are a machine layout (``layout.yaml``: its workers), a HiveD configuration (``hivedscheduler.yaml`` or a
 ``services-configuration.yaml`` with one: its nodes, cell levels and quotas), or a cluster file of our own::
@@ -8,8 +8,8 @@ Files are a machine layout (``layout.yaml``: its workers), a HiveD configuration
     quotas: {research: 24, product: 8}
 
 `inside` has the devices of one group of a level in a node, widest first; `around` the groups that the nodes are in,
-nearest first; `cpu_milli` and `memory_mib` what a node has for policies that place shares. Only `devices` is required.
-A ``.csv`` is a table of nodes as Alibaba publishes them, also inside an archive.
+nearest first; `cpu_milli` and `memory_mib` what a node has, for policies that place fractional devices. Only `devices`
+is required. A ``.csv`` is a table of nodes as Alibaba publishes them, also inside an archive.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devi
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or a file's path"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around", "cpu_milli", "memory_mib"})
 SIMULATED: Final = ("borrow-limits", "lend-limits", "departments", "budgets", "user-limits", "spares")
-"""The lists of the section `sharing` that `hived` obeys; what else is in it are parameters of the policy."""
+"""The lists of the section `sharing` that `hived` obeys; the rest of it are parameters of the policy."""
 _TABLE_HINT: Final = "a table of nodes has the columns sn, cpu_milli, memory_mib, gpu, model"
 MOST: Final = 1_000_000
-"""Devices of a cluster: a simulator that is asked for more was asked by mistake."""
+"""Devices of a cluster at most: a larger one is a typing error."""
 
 
 def cluster_named(text: str) -> ClusterShape:
-    """The cluster that a SPEC says; raises `ClusterShapeError` (`PaictlError` of the file) with what to write."""
+    """Parse a cluster; raises `ClusterShapeError` (or the file's `PaictlError`) with what to write instead."""
     if text.endswith(".csv"):
         spec = _from_table(source(text))
     else:
@@ -69,8 +69,8 @@ def _counted(text: str) -> ClusterShape:
     rows = []
     for match, part in parts:
         if match is None:
-            what = i18n.text("neither a file nor a number of nodes and devices")
-            raise ClusterShapeError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
+            problem = i18n.text("neither a file nor a number of nodes and devices")
+            raise ClusterShapeError(f"{part!r}: {problem}" if len(parts) > 1 else problem, where=text, hint=_HINT)
         rows.append((match["type"] or "gpu", int(match["nodes"]), int(match["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
         raise ClusterShapeError(
@@ -78,7 +78,7 @@ def _counted(text: str) -> ClusterShape:
         )
     if len({kind for kind, _, _ in rows}) < len(rows):
         raise ClusterShapeError("a type is listed twice", where=text, hint=_HINT)
-    _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made
+    _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before creating that many nodes
     return mixed(rows, text)
 
 
@@ -93,7 +93,7 @@ def _from_file(text: str) -> ClusterShape:
         return _from_layout(loaded, text)
     for document in loaded.documents:
         if isinstance(document.data, Mapping) and "cluster" in document.data:
-            return _own(document.data, text)
+            return _from_rows(document.data, text)
     raise ClusterShapeError("is not a cluster description", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)")
 
 
@@ -101,7 +101,7 @@ def _from_file(text: str) -> ClusterShape:
 
 
 def _from_table(table: TraceFile) -> ClusterShape:
-    """Nodes of Alibaba's openb: ``sn,cpu_milli,memory_mib,gpu,model``; those without devices are left out."""
+    """Nodes of Alibaba's openb: ``sn,cpu_milli,memory_mib,gpu,model``; nodes without devices are left out."""
     nodes = []
     for row in lines.table(table, _table_row):
         if isinstance(row, BadRow):
@@ -124,9 +124,9 @@ def _table_row(line: lines.Line) -> Node:
 
 
 def from_hived(document: Document, text: str, beside: Iterable[Document] = ()) -> ClusterShape:
-    """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` where it cannot be a cluster.
+    """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` if it is not a valid cluster.
 
-    The section `sharing` is that of the service settings which hold the configuration, or of those beside it.
+    The section `sharing` is taken from the service settings that contain the configuration, or that lie beside it.
     """
     if not isinstance(document.data, Mapping):
         raise ClusterShapeError("the hivedscheduler configuration is not a mapping", where=text)
@@ -138,14 +138,14 @@ def from_hived(document: Document, text: str, beside: Iterable[Document] = ()) -
 
 
 def _sharing(settings: Document) -> str | None:
-    """The lists of the section `sharing` that the simulator knows."""
+    """The lists of the section `sharing` that the simulator supports."""
     data = settings.data if isinstance(settings.data, Mapping) else {}
     section = data.get(SECTION)
-    known = {key: section[key] for key in SIMULATED if key in section} if isinstance(section, Mapping) else {}
-    return json.dumps(known) if known else None
+    obeyed = {key: section[key] for key in SIMULATED if key in section} if isinstance(section, Mapping) else {}
+    return json.dumps(obeyed) if obeyed else None
 
 
-def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterShape:
+def hived_cluster(spec: HivedSpec, text: str, yaml_text: str) -> ClusterShape:
     """The same from a specification that was read; `written` is it as YAML, for the scheduler core."""
     tree = build_physical(spec)
     nodes = []
@@ -161,7 +161,7 @@ def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterShape:
         nodes.append(_hived_node(tree, name, cells[0], len(cells)))
     by_type = promised_by_type(spec)
     totals = {vc: sum(promised.values()) for vc, promised in by_type.items()}
-    return ClusterShape(text, tuple(nodes), totals, by_type, written)
+    return ClusterShape(text, tuple(nodes), totals, by_type, yaml_text)
 
 
 def _hived_node(tree: PhysicalTree, name: str, cell: Any, cells: int) -> Node:
@@ -183,19 +183,19 @@ def promised_by_type(spec: HivedSpec) -> dict[str, dict[str, int]]:
     """By VC and device type: the devices of its cells, pinned ones included."""
     chains = build_chains(spec)
     pinned = pinned_levels(spec, chains)
-    found: dict[str, dict[str, int]] = {}
+    by_vc: dict[str, dict[str, int]] = {}
     for vc in spec.virtual_clusters:
-        promised = found.setdefault(vc.name, {})
+        promised = by_vc.setdefault(vc.name, {})
         for name, level, _ in preassigned_levels(vc, chains, pinned):
             chain = chains[name]
             promised[chain.leaf_type] = promised.get(chain.leaf_type, 0) + chain.leaves[level]
-    return found
+    return by_vc
 
 
 def _yaml(data: Mapping[str, Any]) -> str:
     # JSON is YAML, and needs no YAML library here.
-    wanted = ("physicalCluster", "virtualClusters", "lazyPreemptionRecovery")
-    return json.dumps({key: data[key] for key in wanted if key in data})
+    keys = ("physicalCluster", "virtualClusters", "lazyPreemptionRecovery")
+    return json.dumps({key: data[key] for key in keys if key in data})
 
 
 # --- layout
@@ -221,11 +221,11 @@ def _from_layout(loaded: Loaded, text: str) -> ClusterShape:
 # --- our own
 
 
-def _own(data: Mapping[str, Any], text: str) -> ClusterShape:
-    listed = data["cluster"]
-    if not isinstance(listed, list) or not listed:
+def _from_rows(data: Mapping[str, Any], text: str) -> ClusterShape:
+    rows = data["cluster"]
+    if not isinstance(rows, list) or not rows:
         raise ClusterShapeError("expected a list of nodes", where=f"{text}: cluster", hint="- {nodes: 4, devices: 8}")
-    nodes = [node for place, row in enumerate(listed) for node in _row(row, place, f"{text}: cluster[{place}]")]
+    nodes = [node for place, row in enumerate(rows) for node in _row(row, place, f"{text}: cluster[{place}]")]
     if len({node.name for node in nodes}) < len(nodes):
         raise ClusterShapeError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
     quotas = data.get("quotas") or {}
@@ -267,10 +267,10 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
 
 
 def _levels(row: Mapping[str, Any], key: str, where: str) -> list[tuple[Any, Any]]:
-    found = row.get(key) or {}
-    if not isinstance(found, Mapping):
+    levels = row.get(key) or {}
+    if not isinstance(levels, Mapping):
         raise ClusterShapeError("expected levels with a value each", where=f"{where}.{key}", hint="{socket: 4}")
-    return list(found.items())
+    return list(levels.items())
 
 
 def _whole(value: Any, where: str) -> int:

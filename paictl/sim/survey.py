@@ -14,7 +14,7 @@ from paictl.sim.metrics import percentile
 
 @frozen
 class Size:
-    """Jobs that ask for so many devices; demand in device seconds."""
+    """Jobs that request this many devices; demand in device-seconds."""
 
     gpus: int
     jobs: int
@@ -23,7 +23,7 @@ class Size:
 
 @frozen
 class TenantDemand:
-    """Jobs of one tenant; demand in device seconds."""
+    """Jobs of one tenant; demand in device-seconds."""
 
     name: str
     jobs: int
@@ -32,7 +32,7 @@ class TenantDemand:
 
 @frozen
 class TraceSurvey:
-    """All of it; times are seconds."""
+    """The survey of a trace; times are seconds."""
 
     path: str
     sha256: str
@@ -53,7 +53,7 @@ class TraceSurvey:
     cluster: str | None
     devices: int | None
     load: float | None
-    """Demand by what the devices of a cluster give until the last submission; None without a cluster, or a span."""
+    """Demand relative to the capacity of a cluster until the last submission; None without a cluster, or a span."""
     bad: tuple[BadRow, ...]
 
 
@@ -67,7 +67,7 @@ def survey(trace: Trace, cluster: ClusterShape | None = None) -> TraceSurvey:
     return TraceSurvey(
         trace.path, trace.sha256, trace.format, len(jobs), (last - first) / 1000, demand / 1000,
         sum(spans) / len(spans) / 1000,
-        tuple((words, (percentile(spans, part) or 0) / 1000) for words, part in _PARTS),
+        tuple((label, (percentile(spans, part) or 0) / 1000) for label, part in _PARTS),
         tuple(Size(*row) for row in _grouped(jobs, lambda job: job.gpus)),
         tuple(TenantDemand(*row) for row in _grouped(jobs, lambda job: job.vc)),
         len({job.model for job in jobs if job.model}), sum(job.urge is not DeadlineKind.BEST_EFFORT for job in jobs),
@@ -81,13 +81,13 @@ _PARTS = (("shortest", 0.0), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("l
 
 def _grouped(jobs: tuple[Job, ...], key: Callable[[Job], Any]) -> list[tuple[Any, int, float]]:
     """(key, jobs, device seconds), by key."""
-    counted: dict[Any, tuple[int, int]] = {}
+    totals: dict[Any, tuple[int, int]] = {}
     for job in jobs:
-        number, demand = counted.get(key(job), (0, 0))
-        counted[key(job)] = (number + 1, demand + job.gpus * job.true_work)
-    return [(name, counted[name][0], counted[name][1] / 1000) for name in sorted(counted)]
+        number, demand = totals.get(key(job), (0, 0))
+        totals[key(job)] = (number + 1, demand + job.gpus * job.true_work)
+    return [(name, totals[name][0], totals[name][1] / 1000) for name in sorted(totals)]
 
 
-def survey_data(found: TraceSurvey) -> dict[str, Any]:
+def survey_data(result: TraceSurvey) -> dict[str, Any]:
     """As plain data."""
-    return {**asdict(found), "durations": dict(found.durations)}
+    return {**asdict(result), "durations": dict(result.durations)}

@@ -1,12 +1,12 @@
-"""Many runs at once: policies over ranges of a parameter, several traces and seeds, and what their figures come to.
+"""Many runs at once: policies over ranges of a parameter, several traces and seeds, and estimates of their figures.
 
-What replicates a setting (policy with parameters, on a cluster) are its traces: seeds of one trace share its jobs, so
-they count as one value, their mean. With a single trace its seeds are the replications, and the interval says what the
-dice do on it; if all of them gave the same value, nothing was drawn, and they are one. Intervals are 95 %
-confidence intervals by Student's t, cut to the values that the metric can have: that takes nothing from their coverage.
+The replications of a setting (policy with parameters, on a cluster) are its traces: seeds of one trace share its jobs,
+so they count as one value, their mean. With a single trace, its seeds are the replications, and the interval shows the
+effect of chance on it; if all of them give the same value, nothing was drawn, and they count as one. Intervals are 95 %
+confidence intervals by Student's t, clipped to the possible values of the metric, which does not reduce coverage.
 
 Two settings are compared on the same replications, so that what traces have in common cancels out. Times are compared
-by their ratio (on the logarithm: a trace of long jobs does not outweigh the others), all else by the difference.
+by their ratio (of logarithms, so that a trace of long jobs does not outweigh the others), all else by the difference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METRICS: Final = (
 TIMES: Final = frozenset({"mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan"})
 """Metrics in seconds: settings are compared by their ratio."""
 SHARES: Final = frozenset({"utilization", "fragmentation", "wasted", "down"})
-"""Metrics that are parts of 1; all others are at least 0."""
+"""Metrics that are fractions of 1; all others are at least 0."""
 FEW: Final = 4
 """Replications below which an interval says little: the quantile of two is 12.7, of three 4.3."""
 MOST: Final = 10_000
@@ -55,7 +55,7 @@ _T: Final = (
 """97.5 % quantiles of Student's t with 1, 2, … 30 degrees of freedom."""
 
 
-# --- what to play
+# --- planning
 
 
 def expanded(policy: str) -> list[str]:
@@ -66,12 +66,12 @@ def expanded(policy: str) -> list[str]:
     """
     head, mark, rest = policy.partition(":")
     parts = [part.partition("=") for part in rest.split(",")] if mark else []
-    choices = [[f"{key}{equals}{value}" for value in _values(given, policy)] for key, equals, given in parts]
-    _check_number(prod(map(len, choices)))  # before they are made: four short ranges can fill the memory
-    made = [f"{head}{mark}{','.join(chosen)}" for chosen in product(*choices)]
-    for one in made:
-        parse(one)
-    return made
+    choices = [[f"{key}{equals}{value}" for value in _values(choice, policy)] for key, equals, choice in parts]
+    _check_number(prod(map(len, choices)))  # before they are created: four short ranges can fill the memory
+    expansions = [f"{head}{mark}{','.join(chosen)}" for chosen in product(*choices)]
+    for expanded_policy in expansions:
+        parse(expanded_policy)
+    return expansions
 
 
 def _check_number(number: int) -> None:
@@ -93,7 +93,7 @@ def _values(given: str, policy: str) -> list[str]:
         low, high, *steps = (_number(part, unit) for part in parts)
         (step,) = steps or (Decimal(1),)
         if not (low.is_finite() and high.is_finite() and step.is_finite() and low <= high and step > 0):
-            raise ValueError(given)
+            raise ValueError(choices)
     except (InvalidOperation, ValueError):
         raise ParameterError(
             text("{given!r} is not a valid range", given=given), where=f"policy {policy!r}",
@@ -102,7 +102,7 @@ def _values(given: str, policy: str) -> list[str]:
     number = int((high - low) / step) + 1
     if number > MOST:
         raise ParameterError(
-            text("{given!r} has more than {most:,} values", given=given, most=MOST), where=f"policy {policy!r}",
+            text("{given!r} has more than {most:,} values", given=choices, most=MOST), where=f"policy {policy!r}",
             hint="take a larger step: 1..1000000..1000",
         )  # fmt: skip
     return [f"{(low + step * place).normalize():f}{unit}" for place in range(number)]
@@ -115,17 +115,17 @@ def _number(part: str, unit: str) -> Decimal:
     return number * Decimal(SECONDS[own]) / Decimal(SECONDS[unit]) if own else number
 
 
-def seeds_of(given: Sequence[str]) -> list[int]:
+def seeds_of(written: Sequence[str]) -> list[int]:
     """`3`, `1..10`: the seeds, each once; raises `ParameterError`."""
-    found: list[int] = []
-    for one in given:
-        low, _, high = one.partition("..")
+    seeds: list[int] = []
+    for seed_range in written:
+        low, _, high = seed_range.partition("..")
         if not low.isdecimal() or not (high or low).isdecimal() or not 0 <= int(high or low) - int(low) < MOST:
             raise ParameterError(
-                text("{given!r} is not a valid seed", given=one), where="--seed", hint="write 3, or 1..10"
+                text("{given!r} is not a valid seed", given=seed_range), where="--seed", hint="write 3, or 1..10"
             )
-        found += range(int(low), int(high or low) + 1)
-    return list(dict.fromkeys(found))
+        seeds += range(int(low), int(high or low) + 1)
+    return list(dict.fromkeys(seeds))
 
 
 def planned(
@@ -135,28 +135,28 @@ def planned(
     inflate: float | None = None,
     failures: Sequence[str] = (),
 ) -> list[RunRequest]:
-    """Every run of one trace, by cluster, failures, policy and seed; raises what is wrong before one begins."""
-    texts = list(dict.fromkeys(one for policy in policies for one in expanded(policy)))
+    """Every run of one trace, by cluster, failures, policy and seed; errors are raised before any run begins."""
+    texts = list(dict.fromkeys(expanded_policy for policy in policies for expanded_policy in expanded(policy)))
     shapes = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
-    drawn = seeds_of(seeds) or [0]
-    models = [failures_of(one) for one in dict.fromkeys(failures)] or [None]
-    for one, shape, model in product(texts, shapes, models):
+    seed_numbers = seeds_of(seeds) or [0]
+    models = [failures_of(written) for written in dict.fromkeys(failures)] or [None]
+    for expanded_policy, shape, model in product(texts, shapes, models):
         if model is not None:
-            check_failures(model, Cluster(shape), parse(one)[0])
-    number = len(texts) * len(shapes) * len(models) * len(drawn)
+            check_failures(model, Cluster(shape), parse(expanded_policy)[0])
+    number = len(texts) * len(shapes) * len(models) * len(seed_numbers)
     _check_number(number)
     return [
         RunRequest(policy, shape, seed, inflate, failures=model)
-        for shape in shapes for model in models for policy in texts for seed in drawn
+        for shape in shapes for model in models for policy in texts for seed in seed_numbers
     ]  # fmt: skip
 
 
-def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
-    """Raise `TraceError` if there is a cluster that is too small for each job of a trace: columns may be swapped."""
+def check_fits(trace: Trace, requests: Sequence[RunRequest]) -> None:
+    """Raise `TraceError` if a cluster is too small for every job of a trace: columns may be swapped."""
     smallest = min(job.gpus if job.elastic is None else min(job.gpus, job.elastic[0]) for job in trace.jobs)
-    for shape in dict.fromkeys(request.cluster.text for request in wanted):
+    for shape in dict.fromkeys(request.cluster.text for request in requests):
         size = min(
-            sum(node.devices for node in request.cluster.nodes) for request in wanted if request.cluster.text == shape
+            sum(node.devices for node in request.cluster.nodes) for request in requests if request.cluster.text == shape
         )
         if smallest > size:
             raise TraceError(
@@ -169,34 +169,34 @@ def check_fits(trace: Trace, wanted: Sequence[RunRequest]) -> None:
 
 def swept(
     traces: Sequence[Trace],
-    wanted: Sequence[RunRequest],
+    requests: Sequence[RunRequest],
     *,
     kept: Sequence[KeptRuns] = (),
     processes: int | None = None,
     part: Callable[[float], None] | None = None,
 ) -> list[SweepRun]:
-    """Play all of it, a trace at a time; `part` is called with the part that is played.
+    """Play all runs, a trace at a time; `part` is called with the fraction that is played.
 
-    `kept`, one for each trace, is where runs are kept until all of them are there.
+    `kept`, one for each trace, keeps runs until all of them are there.
     """
     for trace in traces:
-        check_fits(trace, wanted)
-    made: list[SweepRun] = []
+        check_fits(trace, requests)
+    sweep_runs: list[SweepRun] = []
     for place, trace in enumerate(traces):
         runs = play(
-            trace.jobs, wanted, processes=processes, kept=kept[place] if kept else None, drop=False,
+            trace.jobs, requests, processes=processes, kept=kept[place] if kept else None, drop=False,
             part=None if part is None else within(part, place, len(traces)),
         )  # fmt: skip
-        made += [
+        sweep_runs += [
             SweepRun(trace.path, request.policy, run.cluster, run.seed, figures(run), run.failures)
-            for request, run in zip(wanted, runs, strict=True)
+            for request, run in zip(requests, runs, strict=True)
         ]
-    for store, request in product(kept, wanted):
+    for store, request in product(kept, requests):
         store.drop(request)
-    return made
+    return sweep_runs
 
 
-# --- what came of it
+# --- results
 
 
 @frozen
@@ -229,7 +229,7 @@ class Estimate:
 
     @property
     def certain(self) -> bool:
-        """Whether the interval leaves `neutral` out: the sign of a difference is not chance."""
+        """Whether the interval excludes `neutral`: the sign of a difference is not chance."""
         return self.low is not None and self.high is not None and (self.low > self.neutral or self.high < self.neutral)
 
 
@@ -241,26 +241,26 @@ class Setting:
     cluster: str
     failures: str
     estimates: Mapping[str, Estimate]
-    """By metric; without those that some run has not."""
+    """By metric, without those that some run lacks."""
     against: Mapping[str, Estimate]
     """Difference to the first setting of the same cluster, by metric; empty for that one."""
     ratios: Mapping[str, Estimate]
     """Ratio to it, for the metrics in `TIMES` that are above 0 in all runs."""
 
     def certain(self, metric: str) -> bool:
-        """Whether the difference to the first setting is significant, by the ratio where there is one."""
+        """Whether the difference to the first setting is significant, by the ratio if there is one."""
         return (self.ratios.get(metric) or self.against[metric]).certain
 
 
 def estimate(
     values: Sequence[float], *, least: float = -inf, most: float = inf, over: str = "traces", ratio: bool = False
 ) -> Estimate:
-    """Mean and confidence interval of at least one value, within what the mean can be; of ratios on the logarithm."""
-    given = [log(value) for value in values] if ratio else list(values)
-    mean, count, neutral = fmean(given), len(given), float(ratio)
+    """Mean and confidence interval of at least one value, within the possible range; logarithmic for ratios."""
+    sample = [log(value) for value in values] if ratio else list(values)
+    mean, count, neutral = fmean(sample), len(sample), float(ratio)
     if count < 2:
         return Estimate(exp(mean) if ratio else mean, None, None, count, over, neutral)
-    half = quantile(count - 1) * stdev(given) / sqrt(count)
+    half = quantile(count - 1) * stdev(sample) / sqrt(count)
     low, high = mean - half, mean + half
     if ratio:
         return Estimate(exp(mean), exp(low), exp(high), count, over, neutral)
@@ -268,7 +268,7 @@ def estimate(
 
 
 def quantile(freedom: int) -> float:
-    """97.5 % quantile of Student's t with so many degrees of freedom; above 30 by its expansion, to four digits."""
+    """97.5 % quantile of Student's t with these degrees of freedom; above 30 by its expansion, to four digits."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     z = 1.959964
@@ -281,44 +281,46 @@ def settings(runs: Iterable[SweepRun]) -> list[Setting]:
     for run in runs:
         groups.setdefault((run.policy, run.cluster, run.failures), {})[run.trace, run.seed] = run.figures
     firsts: dict[str, dict[tuple[str, int], Figures]] = {}
-    made = []
-    for (policy, cluster, failures), mine in groups.items():
-        first = firsts.setdefault(cluster, mine)
+    result = []
+    for (policy, cluster, failures), by_replication in groups.items():
+        first = firsts.setdefault(cluster, by_replication)
         estimates: dict[str, Estimate] = {}
         against: dict[str, Estimate] = {}
         ratios: dict[str, Estimate] = {}
         for metric in METRICS:
-            values = {key: getattr(one, metric) for key, one in mine.items()}
+            values = {key: getattr(run_figures, metric) for key, run_figures in by_replication.items()}
             if None in values.values():
                 continue
             top = 1.0 if metric in SHARES else inf
             estimates[metric] = _over(values, least=0.0, most=top)
-            theirs = {key: getattr(first[key], metric) for key in mine if key in first}
-            if first is mine or not theirs or None in theirs.values():
+            baseline = {key: getattr(first[key], metric) for key in by_replication if key in first}
+            if first is by_replication or not baseline or None in baseline.values():
                 continue
-            against[metric] = _over({key: values[key] - theirs[key] for key in theirs}, least=-top, most=top)
-            if metric in TIMES and min(*theirs.values(), *values.values()) > 0:
-                ratios[metric] = _ratio(values, theirs)
-        made.append(Setting(policy, cluster, failures, estimates, against, ratios))
-    return made
+            against[metric] = _over({key: values[key] - baseline[key] for key in baseline}, least=-top, most=top)
+            if metric in TIMES and min(*baseline.values(), *values.values()) > 0:
+                ratios[metric] = _ratio(values, baseline)
+        result.append(Setting(policy, cluster, failures, estimates, against, ratios))
+    return result
 
 
 def _over(values: Mapping[tuple[str, int], float], *, least: float, most: float) -> Estimate:
-    over, found = _replications(values)
-    return estimate(found, least=least, most=most, over=over)
+    over, sample = _replications(values)
+    return estimate(sample, least=least, most=most, over=over)
 
 
-def _ratio(values: Mapping[tuple[str, int], float], theirs: Mapping[tuple[str, int], float]) -> Estimate:
-    """Of each trace its mean by the other's mean; of a single trace seed by seed."""
-    if len({trace for trace, _ in theirs}) > 1:
-        mine, other = (_replications({key: of[key] for key in theirs})[1] for of in (values, theirs))
-        return estimate([a / b for a, b in zip(mine, other, strict=True)], ratio=True)
-    over, found = _replications({key: values[key] / theirs[key] for key in theirs})
-    return estimate(found, over=over, ratio=True)
+def _ratio(values: Mapping[tuple[str, int], float], baseline: Mapping[tuple[str, int], float]) -> Estimate:
+    """The ratio of means for each trace; for a single trace, seed by seed."""
+    if len({trace for trace, _ in baseline}) > 1:
+        own_means, baseline_means = (
+            _replications({key: table[key] for key in baseline})[1] for table in (values, baseline)
+        )
+        return estimate([a / b for a, b in zip(own_means, baseline_means, strict=True)], ratio=True)
+    over, sample = _replications({key: values[key] / baseline[key] for key in baseline})
+    return estimate(sample, over=over, ratio=True)
 
 
 def _replications(values: Mapping[tuple[str, int], float]) -> tuple[str, list[float]]:
-    """What replicates, and its values: of each trace the mean over its seeds; of a single trace those of its seeds."""
+    """The kind of replication and its values: the mean over seeds of each trace; for a single trace, each seed."""
     traces: dict[str, list[float]] = {}
     for (trace, _), value in values.items():
         traces.setdefault(trace, []).append(value)
@@ -332,7 +334,7 @@ def _replications(values: Mapping[tuple[str, int], float]) -> tuple[str, list[fl
 
 
 def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
-    """What ``-o json`` of a sweep has: settings with estimates, and every run."""
+    """The data of ``-o json`` for a sweep: settings with estimates, and every run."""
     return {
         "settings": [
             {
@@ -352,9 +354,9 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _estimate_data(given: Estimate) -> dict[str, Any]:
+def _estimate_data(value: Estimate) -> dict[str, Any]:
     return {
-        "mean": given.mean, "low": given.low, "high": given.high, "replications": given.count, "over": given.over,
+        "mean": value.mean, "low": value.low, "high": value.high, "replications": value.count, "over": value.over,
     }  # fmt: skip
 
 
@@ -368,14 +370,14 @@ def _rows(runs: Iterable[SweepRun]) -> Iterator[dict[str, Any]]:
 def sweep_rows(runs: Sequence[SweepRun]) -> Iterator[dict[str, Any]]:
     """A row for each run: trace, policy, cluster, failures, seed, a column for each swept parameter, metrics.
 
-    A parameter that a policy was not given is an empty text, a figure that a run has not is None.
+    A parameter that a policy does not set is an empty text, a figure that a run does not have is None.
     """
     parts = [run.policy.partition(":")[2].split(",") for run in runs]
-    written = [dict(part.partition("=")[::2] for part in row if "=" in part) for row in parts]
-    names = list(dict.fromkeys(key for row in written for key in row))
-    for given, row in zip(written, _rows(runs), strict=True):
+    parameters = [dict(part.partition("=")[::2] for part in row if "=" in part) for row in parts]
+    names = list(dict.fromkeys(key for row in parameters for key in row))
+    for run_parameters, row in zip(parameters, _rows(runs), strict=True):
         metrics = {metric: row.pop(metric) for metric in METRICS}
-        yield {**row, **{name: given.get(name, "") for name in names}, **metrics}
+        yield {**row, **{name: run_parameters.get(name, "") for name in names}, **metrics}
 
 
 def sweep_csv(runs: Sequence[SweepRun]) -> str:

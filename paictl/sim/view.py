@@ -1,4 +1,4 @@
-"""What a policy sees of a job: what the user asked for, what can be observed, and what the policy declares to know."""
+"""What a policy sees of a job: the user's request, what can be observed, and what the policy declares to know."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from paictl.workload.job import Restart
 
 
 class JobView:
-    """A job as its scheduler sees it; the same object for all its life, and always up to date.
+    """A job as its scheduler sees it; the same object for its whole life, and always up to date.
 
-    `number` is its place in the order of (submission, row of the trace): the last word of every tie.
+    `number` is its position in the order of (submission, row of the trace): the final tie-breaker.
     """
 
     __slots__ = ("_state", "gpu_milli", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
     _knows: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
-    """What the policy of this class of views has declared."""
+    """What the policy with this class of views has declared."""
 
     def __init__(self, state: JobProgress) -> None:
         job = state.job
@@ -34,9 +34,9 @@ class JobView:
         self.gpus = job.gpus
         """Devices it asks for."""
         self.gpu_milli = job.gpu_milli
-        """Thousandths of each device; only policies that place shares need to look."""
+        """Thousandths of each device; only policies that place fractional devices need it."""
         self.pod = job.pod
-        """Devices that must be on one node, 0 where that is left to the placement."""
+        """Devices that must be on one node, 0 if that is left to the placement."""
         self.submit = job.submit
         self.user = job.user
         self.vc = job.vc
@@ -64,22 +64,22 @@ class JobView:
 
     @property
     def pinned_cell(self) -> str:
-        """The pinned cell of its tenant in which it runs, empty where it names none."""
+        """The pinned cell of its tenant in which it runs, empty if it names none."""
         return self._state.job.pinned_cell
 
     @property
     def reservation(self) -> str:
-        """The reservation that it is for, empty where it names none."""
+        """Its reservation, empty if it names none."""
         return self._state.job.reservation
 
     @property
     def restart(self) -> Restart:
-        """What starts again where a failure takes a part of its devices."""
+        """What restarts if a failure takes some of its devices."""
         return self._state.job.restart
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The device types of which it may run on any, where these are several."""
+        """The device types that will do, if there are several."""
         return self._state.job.gpu_types
 
     @property
@@ -102,11 +102,11 @@ class JobView:
         """Run-time limit given by its user; None if there is none."""
         return self._state.job.limit
 
-    # --- what anybody can observe
+    # --- what any policy can observe
 
     @property
     def devices(self) -> Devices:
-        """Those it holds."""
+        """The devices that it holds."""
         return self._state.devices
 
     @property
@@ -121,7 +121,7 @@ class JobView:
 
     @property
     def since(self) -> Millis:
-        """Since when it runs, or waits, as it does now."""
+        """Since when it has been running or waiting."""
         state = self._state
         return Millis(state.held_since if state.devices else state.waiting_since)
 
@@ -140,11 +140,11 @@ class JobView:
         state = self._state
         return state.service + (now - state.held_since) * len(state.devices)
 
-    # --- what must be declared
+    # --- what a policy must declare
 
     @property
     def work(self) -> Millis:
-        """Run time on its reference (DURATION); where it dies before it is done, it is not known."""
+        """Run time on its reference (DURATION), even if it will die before; that is not known."""
         return self._state.job.work
 
     def remaining(self, now: Millis) -> int:
@@ -154,7 +154,7 @@ class JobView:
 
     @property
     def due(self) -> Millis | None:
-        """When it will be done if nothing changes; None if it stands still (DURATION)."""
+        """When it will be done if nothing changes; None if it makes no progress (DURATION)."""
         return self._state.due()
 
     @property
@@ -224,12 +224,12 @@ class JobView:
 
     @property
     def rate(self) -> int:
-        """Units of work a millisecond at present, a million of them as on its reference (RATE)."""
+        """Current units of work a millisecond; a million is the rate on its reference (RATE)."""
         return self._state.rate
 
     @property
     def training(self) -> TrainingProfile | None:
-        """How it trains (TRAINING); of times of steps read only those of placements that it has run on."""
+        """How it trains (TRAINING); read step times only of placements that it has run on."""
         return self._state.job.training
 
     def epoch(self, now: Millis) -> int:
@@ -239,7 +239,7 @@ class JobView:
         return training.epoch((whole - state.left_at(now)) / whole) if training is not None and whole else 0
 
     def epoch_ends(self, now: Millis) -> Millis | None:
-        """When its epoch ends if nothing changes; None if it stands still or has no profile (TRAINING)."""
+        """When its epoch ends if nothing changes; None if it makes no progress or has no profile (TRAINING)."""
         state = self._state
         training = state.job.training
         if training is None or not state.rate:
@@ -250,7 +250,7 @@ class JobView:
 
     @property
     def facts(self) -> Mapping[str, float]:
-        """Numbers for one policy alone (FACTS)."""
+        """Numbers for a single policy (FACTS)."""
         return self._state.job.facts
 
 
@@ -282,5 +282,5 @@ def view_for(knows: frozenset[Knowledge]) -> type[JobView]:
 
 
 def _restored(knows: frozenset[Knowledge], state: JobProgress) -> JobView:
-    """A view out of a snapshot: classes made by `view_for` have no name by which pickle could find them."""
+    """Unpickle a view: classes made by `view_for` have no name by which pickle could find them."""
     return view_for(knows)(state)

@@ -1,4 +1,4 @@
-"""One month of jobs under the old and the new configuration: who waits less, who more, which jobs."""
+"""A trace under the old and the new configuration: which tenants and jobs wait less, and which more."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from paictl.sim.simulate import check_failures
 from paictl.sim.sweep import check_fits
 
 MOST = 5
-"""Jobs that are named of each tenant, in each direction."""
+"""Jobs that are named for each tenant, in each direction."""
 
 
 @frozen
-class Moved:
-    """One job; spans in milliseconds, None: it did not run to its end."""
+class JobChange:
+    """The change for one job; spans in milliseconds, None: it did not complete."""
 
     id: str
     vc: str
@@ -35,7 +35,7 @@ class Moved:
 
     @property
     def change(self) -> int:
-        """Negative: it waits less. A job that ends under one of them only has changed by more than all others."""
+        """Negative: it waits less. A job that completes under only one of them has changed by more than all others."""
         if self.before is None or self.after is None:
             return 0 if self.before == self.after else _NEVER if self.after is None else -_NEVER
         return self.after - self.before
@@ -46,7 +46,7 @@ _NEVER = 1 << 62
 
 @frozen
 class TenantChange:
-    """What changes for one VC; times are seconds, None where no job of it ends."""
+    """What changes for one VC; times are seconds, None if none of its jobs completes."""
 
     vc: str
     jobs: int
@@ -64,14 +64,14 @@ class TenantChange:
     same: int
     unfinished_before: int
     unfinished_after: int
-    gained: tuple[Moved, ...]
-    """Those who gain most, by how much."""
-    lost: tuple[Moved, ...]
+    gained: tuple[JobChange, ...]
+    """The jobs that gain most, largest gain first."""
+    lost: tuple[JobChange, ...]
 
 
 @frozen
 class WhatIf:
-    """Both runs and what is different."""
+    """Both runs and their differences."""
 
     trace: Trace
     old: RunResult
@@ -83,9 +83,9 @@ class WhatIf:
 
 
 def requests(configurations: Sequence[ClusterShape], failures: str, seed: int) -> list[RunRequest]:
-    """A run under each configuration, with failures as they are written behind `--failures`.
+    """A run under each configuration, with failures as written after `--failures`.
 
-    Raises `FailureError` for failures that cannot be, or that name what one of the configurations does not have.
+    Raises `FailureError` for invalid failures, or if they name what one of the configurations does not have.
     """
     model = failures_of(failures)
     if model is not None:
@@ -110,13 +110,13 @@ def play_both(
 def what_if(trace: Trace, old: RunResult, new: RunResult, promised: tuple[dict[str, int], dict[str, int]]) -> WhatIf:
     """What changes from the old to the new run of the same trace; `promised` are devices by VC under each."""
     after = {outcome.id: outcome for outcome in new.outcomes}
-    moved: dict[str, list[Moved]] = {vc: [] for part in promised for vc in part}
-    for one in old.outcomes:
-        found = Moved(one.id, one.vc, one.gpus, _waited(one), _waited(after[one.id]))
-        moved.setdefault(one.vc, []).append(found)
+    changes: dict[str, list[JobChange]] = {vc: [] for part in promised for vc in part}
+    for outcome in old.outcomes:
+        change = JobChange(outcome.id, outcome.vc, outcome.gpus, _waited(outcome), _waited(after[outcome.id]))
+        changes.setdefault(outcome.vc, []).append(change)
     return WhatIf(
         trace, old, new, figures(old), figures(new),
-        tuple(_tenant(vc, moved[vc], promised[0].get(vc, 0), promised[1].get(vc, 0)) for vc in sorted(moved)),
+        tuple(_tenant(vc, changes[vc], promised[0].get(vc, 0), promised[1].get(vc, 0)) for vc in sorted(changes)),
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _waited(outcome: JobOutcome) -> int | None:
     return outcome.waiting if outcome.jct is not None else None
 
 
-def _tenant(vc: str, jobs: Sequence[Moved], promised_before: int, promised_after: int) -> TenantChange:
+def _tenant(vc: str, jobs: Sequence[JobChange], promised_before: int, promised_after: int) -> TenantChange:
     ranked = sorted(jobs, key=lambda job: job.change)
     before = sorted(job.before for job in jobs if job.before is not None)
     after = sorted(job.after for job in jobs if job.after is not None)
@@ -142,16 +142,16 @@ def _mean(millis: Sequence[int]) -> float | None:
 
 
 def _late(millis: Sequence[int]) -> float | None:
-    found = percentile(millis, 0.95)
-    return None if found is None else found / 1000
+    value = percentile(millis, 0.95)
+    return None if value is None else value / 1000
 
 
-def what_if_data(given: WhatIf, *, reproducible: bool = False) -> dict[str, Any]:
+def what_if_data(result: WhatIf, *, reproducible: bool = False) -> dict[str, Any]:
     """As plain data; times are seconds."""
     return {
-        "old": run_data(given.old, given.trace, given.old_figures, reproducible=reproducible),
-        "new": run_data(given.new, given.trace, given.new_figures, reproducible=reproducible),
-        "tenants": [_tenant_data(row) for row in given.tenants],
+        "old": run_data(result.old, result.trace, result.old_figures, reproducible=reproducible),
+        "new": run_data(result.new, result.trace, result.new_figures, reproducible=reproducible),
+        "tenants": [_tenant_data(row) for row in result.tenants],
     }
 
 
@@ -162,10 +162,10 @@ def _tenant_data(row: TenantChange) -> dict[str, Any]:
         "p95_waiting_before": row.p95_before, "p95_waiting_after": row.p95_after,
         "less": row.less, "more": row.more, "same": row.same,
         "unfinished_before": row.unfinished_before, "unfinished_after": row.unfinished_after,
-        "gained": [_moved_data(job) for job in row.gained], "lost": [_moved_data(job) for job in row.lost],
+        "gained": [_job_change_data(job) for job in row.gained], "lost": [_job_change_data(job) for job in row.lost],
     }  # fmt: skip
 
 
-def _moved_data(job: Moved) -> dict[str, Any]:
+def _job_change_data(job: JobChange) -> dict[str, Any]:
     before, after = (None if span is None else span / 1000 for span in (job.before, job.after))
     return {"id": job.id, "gpus": job.gpus, "waiting_before": before, "waiting_after": after}

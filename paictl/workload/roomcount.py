@@ -83,7 +83,7 @@ def is_plain(engine: Engine, request: PodRequest) -> bool:
 
 def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     """Where the core would look for a place, in order; nowhere if it would refuse the request."""
-    asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.asked
+    asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.by_request
     indexes = known.get(asked)
     if indexes is None:
         # late: who only looks at a cluster decides nothing

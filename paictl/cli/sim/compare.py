@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from paictl.sim.compare import Pair
     from paictl.sim.job import Trace
     from paictl.sim.parallel import RunRequest
-    from paictl.sim.report import Compared
+    from paictl.sim.report import Comparison
     from paictl.sim.run import RunResult
 
 
@@ -117,7 +117,7 @@ def _played(
     check: Callable[[Trace, Sequence[RunRequest]], None],
     *,
     resume: bool,
-) -> Compared:
+) -> Comparison:
     """The runs of a trace; says how far they are."""
     from paictl.sim.parallel import play
     from paictl.sim.report import compared
@@ -132,7 +132,7 @@ def _played(
         return compared(workload, runs)
 
 
-def _write(given: Compared) -> None:
+def _write(given: Comparison) -> None:
     from paictl.sim.report import MOVES, REPAIRS, label
 
     runs = given.runs

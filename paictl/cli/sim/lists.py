@@ -230,7 +230,7 @@ def generate(
     """Generate a trace from a published mix; the same seed gives the same bytes on every machine."""
     from paictl.sim.generate import MIXES
     from paictl.sim.generate import generate as made
-    from paictl.sim.traces.native import written
+    from paictl.sim.traces.native import to_csv
 
     if mix is None:
         forms = [form.value for form in Output]
@@ -244,7 +244,7 @@ def generate(
             ((m.name, said(m.title), said(m.source), said(m.choices)) for m in MIXES.values()),
         )
         return
-    text = written(made(mix, jobs, seed, load))
+    text = to_csv(made(mix, jobs, seed, load))
     if target is None or target == "-":
         write(text.rstrip("\n"))
     else:

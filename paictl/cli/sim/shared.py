@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paictl.sim.job import Trace
     from paictl.sim.kept import KeptRuns
     from paictl.sim.metrics import Figures
-    from paictl.sim.report import Compared
+    from paictl.sim.report import Comparison
 
 TraceArgument = Annotated[
     str,
@@ -136,7 +136,7 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
 
 
 def write_results(
-    given: Compared, title: str, *, jobs: Path | None, html: Path | None, more: Mapping[Path, str] | None = None
+    given: Comparison, title: str, *, jobs: Path | None, html: Path | None, more: Mapping[Path, str] | None = None
 ) -> None:
     """Say what speaks against the figures, and write what of them is wanted: by job, as a page, and `more`."""
     from paictl.sim.page import page

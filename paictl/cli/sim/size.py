@@ -147,8 +147,8 @@ def _answer(given: SizingAnswer) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "type": given.offer.type, "devices_per_node": given.offer.devices, "price_per_node_hour": given.offer.price,
-        "nodes": None if given.found is None else given.found.nodes,
-        "devices": None if given.found is None else given.found.devices,
+        "nodes": None if given.smallest is None else given.smallest.nodes,
+        "devices": None if given.smallest is None else given.smallest.devices,
         "price_per_hour": given.price, "reason": given.reason or None, "trials": trials,
     }  # fmt: skip
 
@@ -181,10 +181,10 @@ def _write(
         if answer.reason:
             info(answer.reason)
         write("")
-    if best is None or best.found is None:
+    if best is None or best.smallest is None:
         write(spoken("no number of nodes meets the targets"))
         return
     words = "{nodes:,} nodes of {devices} {type}" if cluster is None else "{nodes:,} nodes of {devices} {type} more"
-    write(said(words).format(nodes=best.found.nodes, devices=best.offer.devices, type=best.offer.type))
+    write(said(words).format(nodes=best.smallest.nodes, devices=best.offer.devices, type=best.offer.type))
     if best.price is not None:
         write(spoken("{price:,.2f} an hour", price=best.price))

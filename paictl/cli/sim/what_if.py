@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
     from paictl.sim.kept import RunRequest
-    from paictl.sim.what_if import Moved, TenantChange, WhatIf
+    from paictl.sim.what_if import JobChange, TenantChange, WhatIf
 
 PUSHED: Final = "what was pushed"
 """How messages name the old configuration where it is the cluster's own."""
@@ -223,7 +223,7 @@ def _gains(row: TenantChange) -> bool:
 
 
 def _write_jobs(title: str, tenants: tuple[TenantChange, ...], side: str) -> None:
-    rows: list[Moved] = [job for row in tenants for job in getattr(row, side)]
+    rows: list[JobChange] = [job for row in tenants for job in getattr(row, side)]
     if not rows:
         return
     write("")

@@ -1,6 +1,6 @@
 """Room for a large gang: the fewest moves of running gangs that make whole cells free (`docs/defragmentation.md`).
 
-What a move leads to is not reasoned out but tried on the engine itself, in a scratch that always rolls back. This
+The effect of a move is not deduced but tried on the engine itself, in a scratch that always rolls back. This
 package knows neither clocks nor clusters: what a gang loses by a move is a number that the caller gives.
 """
 

@@ -1,4 +1,4 @@
-"""Whether moves that were planned would still go as planned."""
+"""Whether planned moves would still go as planned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from paictl.i18n import Text, text
 from paictl.scheduler.defrag.planner import is_whole
 from paictl.scheduler.defrag.targets import room_views
-from paictl.scheduler.defrag.trial import Trials, Tried
+from paictl.scheduler.defrag.trial import Trials, TrialSuccess
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -20,15 +20,15 @@ def why_outrun(
     engine: Engine, plan: RoomPlan, gangs: Iterable[RunningGang], closed: Collection[str] = (), *,
     exactly: bool = True,
 ) -> Text | None:  # fmt: skip
-    """What has changed so that the moves of a plan would go otherwise; None if they would go as planned.
+    """What has changed so that the moves would no longer go as planned; None if they would.
 
-    Not `exactly`: gangs may go to other places than planned, as long as there are some.
+    Without `exactly`, gangs may go to other places than planned, as long as there are some.
     """
-    known = {gang.key: gang for gang in gangs}
-    owners = {request.group: gang.key for gang in known.values() for request in gang.requests}
-    trials = Trials(engine, known)
+    by_key = {gang.key: gang for gang in gangs}
+    owners = {request.group: gang.key for gang in by_key.values() for request in gang.requests}
+    trials = Trials(engine, by_key)
     for move in plan.moves:
-        gang = known.get(move.key)
+        gang = by_key.get(move.key)
         if gang is None or not is_whole(engine, gang):
             return text("{gang} is not running any more", gang=move.key)
         if gang.fixed:
@@ -38,19 +38,19 @@ def why_outrun(
     view = next(
         (view for view in room_views(engine.state, plan.room, owners, closed) if view.chain == plan.chain), None
     )
-    going = {move.key for move in plan.moves}
+    moving = {move.key for move in plan.moves}
     cells = [] if view is None else [cell for cell in view.cells if cell.address in plan.cells]
     if view is None or len(cells) < len(plan.cells):
         return text("the cells of the configuration have changed since the plan was made")
     for cell in cells:
         if not cell.usable:
             return text("{cell} cannot be used any more", cell=cell.address)
-        for key in sorted(cell.blockers - going):
+        for key in sorted(cell.blockers - moving):
             return text("{gang} has started in {cell}", gang=key, cell=cell.address)
-    tried = trials.run(plan.room, view, cells, frozenset(plan.nodes), [move.key for move in plan.moves])
-    if not isinstance(tried, Tried):
-        return text("there is no place for {gang} any more", gang=tried.key)
-    for planned, now in zip(plan.moves, tried.moves, strict=True):
-        if exactly and planned.after != now.after:
-            return text("{gang} would not go where the plan says", gang=now.key)
+    trial = trials.run(plan.room, view, cells, frozenset(plan.nodes), [move.key for move in plan.moves])
+    if not isinstance(trial, TrialSuccess):
+        return text("there is no place for {gang} any more", gang=trial.key)
+    for planned, current in zip(plan.moves, trial.moves, strict=True):
+        if exactly and planned.after != current.after:
+            return text("{gang} would not go where the plan says", gang=current.key)
     return None

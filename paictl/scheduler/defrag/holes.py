@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @frozen
 class FreeCells:
-    """The cells of one level of a chain that are free as a whole: healthy, and no device is used or kept for anybody.
+    """The cells of one level of a chain that are free as a whole: healthy, with no device used or reserved.
 
-    Whose promise they may keep does not matter: any opportunistic gang can have them.
+    It does not matter to whom they are promised: any opportunistic gang can have them.
     """
 
     chain: str
     cell_type: str
     level: int
     cells: int
-    """Cells of this level that are free as a whole, also those in larger ones that are."""
+    """Cells of this level that are free as a whole, including those in larger free cells."""
     total: int
     """Cells of this level."""
     devices: int
@@ -42,8 +42,8 @@ def _nothing() -> None:
 def free_cells(state: State, between: Callable[[], None] = _nothing) -> tuple[FreeCells, ...]:
     """A row for each chain and level, the largest cells first.
 
-    Cells that are free, used or bad as a whole are not walked. `between` is called for every cell: who shares the state
-    may let others change it there, and then not all rows are of one instant.
+    Cells that are free, used or bad as a whole are not walked. `between` is called for every cell. A caller that
+    shares the state may release its lock there; then the rows are not all of one instant.
     """
     return tuple(row for index in state.physical.chain_indexes() for row in _of_chain(state, index, between))
 
@@ -62,17 +62,17 @@ def _of_chain(state: State, index: ChainIndex, between: Callable[[], None]) -> I
 
 
 def _largest(state: State, index: ChainIndex, between: Callable[[], None]) -> list[int]:
-    """By level: cells that are free as a whole in a cell that is not."""
+    """By level: cells that are free as a whole, but whose parent is not."""
     tree, counts = state.physical, state.counts
     chain = tree.chains[index]
-    found = [0] * (chain.top + 1)
-    rest = list(tree.at[index][chain.top])
-    while rest:
+    numbers = [0] * (chain.top + 1)
+    stack = list(tree.at[index][chain.top])
+    while stack:
         between()
-        cell = rest.pop()
+        cell = stack.pop()
         level, used = tree.level[cell], counts.opportunistic[cell] + counts.guaranteed[cell]
         if not used and not counts.bad[cell]:
-            found[level] += 1
+            numbers[level] += 1
         elif used < chain.leaves[level] and not counts.dead[cell]:
-            rest += tree.children(cell)  # of a leaf there are none
-    return found
+            stack += tree.children(cell)  # of a leaf there are none
+    return numbers

@@ -1,4 +1,4 @@
-"""What is asked for, who may move and what that costs, and what comes out: data only."""
+"""The request, the gangs that may move and what that costs, and the result: data only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Places = tuple[tuple[str, tuple[int, ...]], ...]
 class RoomRequest:
     """`number` whole cells of a type, free of every gang, in one chain.
 
-    With `vc` these are cells of that virtual cluster's promise, for a gang with a guarantee; without, physical cells.
+    With `vc`, cells of that virtual cluster's promise, for a gang with a guarantee; without it, physical cells.
     """
 
     number: int
@@ -29,14 +29,14 @@ class RoomRequest:
 
 @frozen
 class RunningGang:
-    """What starts again together: the groups of a gang, or of a job that restarts as a whole."""
+    """Groups that restart together: those of a gang, or of a job that restarts as a whole."""
 
     key: str
     """A job or a group; unique among all gangs."""
     requests: tuple[PodRequest, ...]
     """A request of each of its groups."""
     weight: int
-    """What is lost if it moves, in seconds of a device (`weights`)."""
+    """What is lost if it moves, in device-seconds (`weight_of`)."""
     fixed: str = ""
     """Why it must not move; empty if it may."""
     closed: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class RunningGang:
 
 @frozen
 class GangMove:
-    """A gang that is evicted, and where the scheduler puts it when it comes back."""
+    """A gang that is evicted, and the places that the scheduler gives it when it restarts."""
 
     key: str
     weight: int
@@ -55,12 +55,12 @@ class GangMove:
 
 @frozen
 class RoomPlan:
-    """The moves in the order in which they have to be made; none if there is room already."""
+    """The moves in the order in which they have to be made; empty if there is room already."""
 
     room: RoomRequest
     chain: str
     cells: tuple[str, ...]
-    """Addresses of the cells that are free then: physical ones, or virtual ones of the promise."""
+    """Addresses of the cells that the moves free: physical ones, or virtual ones of the promise."""
     nodes: tuple[str, ...]
     """Nodes that gangs must stay away from while the moves are made."""
     moves: tuple[GangMove, ...]
@@ -81,16 +81,16 @@ class Obstacle(StrEnum):
     """Why there can be no room."""
 
     TOO_FEW = "too few cells"
-    """The cluster, or the promise, does not have so many cells in one chain, used or not."""
+    """The cluster, or the promise, does not have enough cells in one chain, used or not."""
     UNUSABLE = "unusable cells"
-    """It has, but too many are bad, reserved, in maintenance, or held by gangs that must not move."""
+    """There are enough, but too many are bad, reserved, in maintenance, or held by gangs that must not move."""
     NO_PLACE = "no place for moved gangs"
     """Gangs would have to move, and the scheduler has no other place for them."""
 
 
 @frozen
 class NoRoom:
-    """There is no room, and no moves that the search has tried make some."""
+    """There is no room, and none of the moves that the search tried make room."""
 
     room: RoomRequest
     obstacle: Obstacle
@@ -102,13 +102,13 @@ class NoRoom:
 
 
 RESTART: Final = 300
-"""Seconds that a restart costs each device beside the work that is lost: a gang that has just begun is not free."""
+"""Seconds that a restart costs each device on top of the lost work: moving a gang that has just begun is not free."""
 SHARE: Final = 100
 """The factors below are hundredths."""
 GUARANTEED: Final = 200
-"""A gang with a guarantee counts twice, and its priority on top of it: 310 for OpenPAI's class `test`… `crit` 320."""
+"""A gang with a guarantee counts double, plus its priority: 310 for OpenPAI's class `test` up to 320 for `crit`."""
 NEAR_BUDGET: Final = 150
-"""A tenant near the end of its budget has to pay for lost work from the little that is left."""
+"""A tenant near the end of its budget pays for lost work from the little that remains."""
 
 
 def weight_of(
@@ -116,8 +116,8 @@ def weight_of(
 ) -> int:
     """The weight of a move in seconds of a device, at least 1.
 
-    `lost` is how many seconds of work are lost: since the gang started, or since its last checkpoint. `restart` are
-    those that a restart takes.
+    `lost` is how many seconds of work are lost: since the gang started, or since its last checkpoint. `restart` is how
+    many seconds a restart takes.
     """
     factor = GUARANTEED + max(0, priority) if guaranteed else SHARE
     weight = devices * (restart + max(0, lost)) * factor

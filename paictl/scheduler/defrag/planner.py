@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
 
 MOST_CLASSES: Final = 96
-"""Kinds of cells that are looked at, those that cost least; no small cluster has more."""
+"""Classes of cells that are considered, cheapest first; no small cluster has more."""
 MOST_LOOKS: Final = 3000
-"""Sets of gangs that are taken up."""
+"""Sets of gangs that are considered."""
 MOST_TRIALS: Final = 6000
 """Trials on the engine, on a cluster of at most `TINY` nodes; a trial costs more on a larger one."""
 TINY: Final = 64
 MOST_SINGLES: Final = 128
-"""Gangs of which it is tried on a large cluster whether they could move alone."""
+"""Gangs that are tried on a large cluster for whether they could move alone."""
 SMALL: Final = 256
 CHOICES: Final = 12
-"""Choices of cells that are tried for one gang, where more become free than are needed."""
+"""Choices of cells that are tried for one gang if more become free than are needed."""
 FEW_CHOICES: Final = 4
-"""The same for several gangs, where each is tried in several orders: trials are better spent on other sets."""
+"""The same for several gangs, each tried in several orders: trials are better spent on other sets."""
 MOST_HOLDS: Final = 64
-"""On a small cluster a gang that moves alone is also let onto so many sets of nodes of the room, for each choice."""
+"""Sets of the room's nodes that a gang moving alone may also use on a small cluster, for each choice of cells."""
 FEW_HOLDS: Final = 8
-"""The same for several gangs, and only if physical cells on `FEW_NODES` nodes at most are the room."""
+"""The same for several gangs, and only if the room is of physical cells on at most `FEW_NODES` nodes."""
 FEW_NODES: Final = 6
 ALL_ORDERS: Final = 3
-"""So many gangs are tried in every order."""
+"""Up to this many gangs are tried in every order."""
 HELPERS: Final = 48
 """Gangs outside the room, cheapest first, that may move so that others find a place."""
 MOST_HELPERS: Final = 2
@@ -56,24 +56,24 @@ def find_room(
     *,
     most_trials: int = MOST_TRIALS,
 ) -> RoomPlan | NoRoom:
-    """The moves that lose least so that there is room, in the chain where that is so; the engine is unchanged.
+    """The moves that make room at the least loss, in the cheapest chain; the engine is unchanged.
 
-    `gangs` are all that run; a group that is in none of them does not move. `closed` are nodes that a window closes.
-    `most_trials` bounds the work where a quick answer will do.
+    `gangs` are all running gangs; a group that is in none of them does not move. `closed` are the nodes that a window
+    closes. `most_trials` bounds the work if a quick answer will do.
     """
     state = engine.state
-    known = {gang.key: gang for gang in gangs}
-    owners = {request.group: gang.key for gang in known.values() for request in gang.requests}
-    movable = {key: gang for key, gang in known.items() if not gang.fixed and is_whole(engine, gang)}
+    by_key = {gang.key: gang for gang in gangs}
+    owners = {request.group: gang.key for gang in by_key.values() for request in gang.requests}
+    movable = {key: gang for key, gang in by_key.items() if not gang.fixed and is_whole(engine, gang)}
     views = room_views(state, room, owners, closed)
     best: RoomPlan | None = None
     refusals: list[NoRoom] = []
     for view in views:
-        found = _RoomSearch(engine, room, view, movable, most_trials).find()
-        if isinstance(found, NoRoom):
-            refusals.append(found)
-        elif best is None or found.weight < best.weight:
-            best = found
+        result = _RoomSearch(engine, room, view, movable, most_trials).find()
+        if isinstance(result, NoRoom):
+            refusals.append(result)
+        elif best is None or result.weight < best.weight:
+            best = result
     if best is not None:
         return best
     order = list(Obstacle)
@@ -82,7 +82,7 @@ def find_room(
 
 
 def is_whole(engine: Engine, gang: RunningGang) -> bool:
-    """Whether all pods of a gang run, and nobody preempts it: half a gang would not come back as it was."""
+    """Whether all pods of a gang run and it is not being preempted: half a gang would not come back as it was."""
     groups = [engine.state.groups.by_name.get(request.group) for request in gang.requests]
     return bool(groups) and all(
         group is not None and group.state is GroupState.ALLOCATED and group.info is None
@@ -93,7 +93,7 @@ def is_whole(engine: Engine, gang: RunningGang) -> bool:
 
 @frozen
 class _CellClass:
-    """Cells that the same gangs are in."""
+    """Cells with the same gangs in them."""
 
     blockers: Gangs
     cells: tuple[RoomCell, ...]
@@ -113,8 +113,8 @@ class _RoomSearch:
         self.tiny = nodes <= TINY
         self.left = most_trials if self.tiny else max(24, most_trials * TINY // (4 * nodes))
         self.looks = min(MOST_LOOKS, 8 * most_trials)
-        self.stuck: dict[tuple[frozenset[str], tuple[str, ...]], Stuck] = {}
-        """What did not work: nodes to stay away from, and moves up to the one that failed."""
+        self.stuck: dict[tuple[frozenset[str], tuple[str, ...]], StuckGang] = {}
+        """Failed trials, by the nodes to stay away from and the moves up to the one that failed."""
         self.free = [cell for cell in view.cells if cell.usable and not cell.blockers]
         self.need = room.number - len(self.free)
         self.shared = len({cell.nodes for cell in view.cells}) < len(view.cells)
@@ -128,8 +128,8 @@ class _RoomSearch:
                 for key in cell.blockers:
                     self.touched[key] = self.touched.get(key, 0) + 1
         classes = [_CellClass(blockers, tuple(cells)) for blockers, cells in kinds.items()]
-        self.within = sum(len(one.cells) for one in classes)
-        classes.sort(key=lambda one: (self._share(one.blockers), one.cells[0].cell))
+        self.within = sum(len(kind.cells) for kind in classes)
+        classes.sort(key=lambda kind: (self._share(kind.blockers), kind.cells[0].cell))
         self.classes = classes[:MOST_CLASSES] if nodes <= SMALL else self._promising(classes)
         self.cut = len(classes) > len(self.classes)
 
@@ -139,7 +139,7 @@ class _RoomSearch:
             return NoRoom(self.room, Obstacle.TOO_FEW, len(self.view.cells))
         if self.need <= 0:
             cells = tuple(next(self._choices(self.free, frozenset())))
-            return self._plan(cells, Tried((), self.trials.fill(self.room, self.view), cells))
+            return self._plan(cells, TrialSuccess((), self.trials.fill(self.room, self.view), cells))
         if self.within < self.need:
             usable = {key for cell in self.view.cells if cell.usable for key in cell.blockers}
             fixed = tuple(sorted(usable - self.movable.keys()))
@@ -153,26 +153,28 @@ class _RoomSearch:
     def _promising(self, classes: Sequence[_CellClass]) -> Sequence[_CellClass]:
         """On a large cluster: the cheapest classes whose gangs could each move if all others stayed.
 
-        Sets of gangs that cannot move anyhow would use up all trials.
+        Otherwise, sets of gangs that cannot move anyway would use up all trials.
         """
-        kept = frozenset(node for cell in self.free for node in cell.nodes) if not self.shared else frozenset[str]()
+        off_limits = (
+            frozenset(node for cell in self.free for node in cell.nodes) if not self.shared else frozenset[str]()
+        )
         moves: dict[str, bool] = {}
-        found: list[_CellClass] = []
-        for one in classes:
-            if len(found) == MOST_CLASSES or len(moves) >= MOST_SINGLES:
+        promising: list[_CellClass] = []
+        for kind in classes:
+            if len(promising) == MOST_CLASSES or len(moves) >= MOST_SINGLES:
                 break
-            for key in sorted(one.blockers - moves.keys()):
-                moves[key] = self.trials.can_move(self.movable[key], kept.union(one.cells[0].nodes))
+            for key in sorted(kind.blockers - moves.keys()):
+                moves[key] = self.trials.can_move(self.movable[key], off_limits.union(kind.cells[0].nodes))
                 if not moves[key]:
                     break
-            if all(moves.get(key) for key in one.blockers):
-                found.append(one)
-        return found or classes[:MOST_CLASSES]
+            if all(moves.get(key) for key in kind.blockers):
+                promising.append(kind)
+        return promising or classes[:MOST_CLASSES]
 
     # --- the search
 
     def _search(self) -> RoomPlan | None:
-        """Uniform cost with a bound that never says too much (A*): complete sets come out cheapest first."""
+        """A* with a bound that never overestimates: complete sets come out cheapest first."""
         start: Gangs = frozenset()
         heap: list[tuple[float, int, int, tuple[str, ...], int, bool]] = [(0.0, 0, 0, (), 0, False)]
         seen = {start}
@@ -185,7 +187,7 @@ class _RoomSearch:
                 self.cut = True
                 return None
             lacking = self.need - self._freed(gangs)
-            if lacking > 0 and not bounded:  # the bound is worth its price only once a set's turn comes
+            if lacking > 0 and not bounded:  # the bound is costly: compute it only when the set's turn comes
                 bound = max(cost, self._weight(gangs) + self._bound(gangs, lacking))
                 heappush(heap, (bound, lacking, len(names), names, helpers, True))
                 continue
@@ -199,9 +201,9 @@ class _RoomSearch:
                 further: Iterable[Gangs] = self._helpers(gangs)
                 helpers += 1
             else:
-                further = (one.blockers for one in self.classes)
-            for more in further:
-                child = gangs | more
+                further = (kind.blockers for kind in self.classes)
+            for added in further:
+                child = gangs | added
                 if child not in seen:
                     seen.add(child)
                     weight = float(self._weight(child))
@@ -213,37 +215,37 @@ class _RoomSearch:
         return sum(self.movable[key].weight for key in gangs)
 
     def _share(self, gangs: Iterable[str]) -> float:
-        """What freeing a cell costs at least, where a gang's weight is divided among all cells that it is in."""
+        """The least cost of freeing a cell, where a gang's weight is divided among all cells that it is in."""
         return sum(self.movable[key].weight / self.touched[key] for key in sorted(gangs))
 
     def _freed(self, gangs: Gangs) -> int:
-        return sum(len(one.cells) for one in self.classes if one.blockers <= gangs)
+        return sum(len(kind.cells) for kind in self.classes if kind.blockers <= gangs)
 
     def _bound(self, gangs: Gangs, lacking: int) -> float:
-        """What at least has to be added: no choice of cells costs less than the sum of the smallest shares."""
+        """The least cost still to come: no choice of cells costs less than the sum of the smallest shares."""
         shares = [
             share
-            for one in self.classes if not one.blockers <= gangs
-            for share in [self._share(one.blockers - gangs)] * min(len(one.cells), lacking)
+            for kind in self.classes if not kind.blockers <= gangs
+            for share in [self._share(kind.blockers - gangs)] * min(len(kind.cells), lacking)
         ]  # fmt: skip
         return sum(nsmallest(lacking, shares)) if len(shares) >= lacking else float("inf")
 
     def _helpers(self, gangs: Gangs) -> Iterator[Gangs]:
-        """One gang more each time, that is not in the way and whose move may give others a place."""
+        """Single gangs that are not in the way, but whose move may give others a place."""
         rest = sorted((gang.weight, key) for key, gang in self.movable.items() if key not in gangs)
         yield from (frozenset((key,)) for _, key in rest[:HELPERS])
         self.cut = self.cut or len(rest) > HELPERS
 
     def _greedy(self) -> RoomPlan | None:
-        """Cell by cell what costs least for each that becomes free, once the search was cut short."""
+        """After the search was cut short: repeatedly add the gangs that cost least per cell freed."""
         if not self.cut:
             return None
         self.left = max(self.left, 24)
         gangs: Gangs = frozenset()
         while (freed := self._freed(gangs)) < self.need:
             gain = [
-                ((self._weight(one.blockers - gangs)) / max(1, self._freed(gangs | one.blockers) - freed), place)
-                for place, one in enumerate(self.classes) if not one.blockers <= gangs
+                ((self._weight(kind.blockers - gangs)) / max(1, self._freed(gangs | kind.blockers) - freed), place)
+                for place, kind in enumerate(self.classes) if not kind.blockers <= gangs
             ]  # fmt: skip
             if not gain:
                 return None
@@ -254,7 +256,7 @@ class _RoomSearch:
 
     def _try(self, gangs: Gangs) -> RoomPlan | None:
         """The moves of a set of gangs, if there is an order in which all of them find a place."""
-        freed = [*self.free, *(cell for one in self.classes if one.blockers <= gangs for cell in one.cells)]
+        freed = [*self.free, *(cell for kind in self.classes if kind.blockers <= gangs for cell in kind.cells)]
         choices = self._choices(freed, gangs)
         for cells in islice(choices, CHOICES if len(gangs) == 1 else FEW_CHOICES):
             tried = self._in_some_order(cells, gangs)
@@ -265,50 +267,50 @@ class _RoomSearch:
             self.cut = True  # it might work with other cells, in another order, or kept off other nodes
         return None
 
-    def _in_some_order(self, cells: Sequence[RoomCell], gangs: Gangs) -> Tried | None:
+    def _in_some_order(self, cells: Sequence[RoomCell], gangs: Gangs) -> TrialSuccess | None:
         largest = sorted(gangs, key=lambda key: (-_devices(self.movable[key]), key))
         if len(largest) <= ALL_ORDERS:
             orders: Iterable[Sequence[str]] = permutations(largest)
         else:
             orders = (largest, largest[::-1])
-        found: Tried | Stuck | None = None
+        result: TrialSuccess | StuckGang | None = None
         last: Sequence[str] = largest
         for last in orders:
-            found = self._run(cells, last)
-            if isinstance(found, Tried):
-                return found
-        for _ in range(len(largest) if len(largest) > ALL_ORDERS else 0):  # who was stuck goes first the next time
-            if not isinstance(found, Stuck) or last[0] == found.key:
+            result = self._run(cells, last)
+            if isinstance(result, TrialSuccess):
+                return result
+        for _ in range(len(largest) if len(largest) > ALL_ORDERS else 0):  # the stuck gang goes first the next time
+            if not isinstance(result, StuckGang) or last[0] == result.key:
                 return None
-            key = found.key
-            last = [key, *(one for one in last if one != key)]
-            found = self._run(cells, last)
-            if isinstance(found, Tried):
-                return found
+            key = result.key
+            last = [key, *(other for other in last if other != key)]
+            result = self._run(cells, last)
+            if isinstance(result, TrialSuccess):
+                return result
         return None
 
-    def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> Tried | Stuck | None:
-        found: Tried | Stuck | None = None
+    def _run(self, cells: Sequence[RoomCell], order: Sequence[str]) -> TrialSuccess | StuckGang | None:
+        result: TrialSuccess | StuckGang | None = None
         for hold in self._holds(cells, order):
-            found = self._known(hold, order)
-            if found is not None:
+            result = self._known_failure(hold, order)
+            if result is not None:
                 continue
             if self.left <= 0:
                 return None
             self.left -= 1
-            found = self.trials.run(self.room, self.view, cells, hold, order)
-            if isinstance(found, Tried):
-                return found
-            moved = order.index(found.key) + 1 if order else 0
-            self.stuck[hold, tuple(order[:moved])] = found
-        return found
+            result = self.trials.run(self.room, self.view, cells, hold, order)
+            if isinstance(result, TrialSuccess):
+                return result
+            moved = order.index(result.key) + 1 if order else 0
+            self.stuck[hold, tuple(order[:moved])] = result
+        return result
 
-    def _known(self, hold: frozenset[str], order: Sequence[str]) -> Stuck | None:
-        """Who is stuck, if these moves, or the first of them, were tried before: sets have gangs in common."""
+    def _known_failure(self, hold: frozenset[str], order: Sequence[str]) -> StuckGang | None:
+        """The stuck gang, if these moves or the first of them were tried before: sets have gangs in common."""
         for moved in range(1, len(order) + 1):
-            found = self.stuck.get((hold, tuple(order[:moved])))
-            if found is not None and (found.homeless or moved == len(order)):
-                return found
+            stuck = self.stuck.get((hold, tuple(order[:moved])))
+            if stuck is not None and (stuck.homeless or moved == len(order)):
+                return stuck
         return None
 
     def _holds(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> Iterator[frozenset[str]]:
@@ -334,10 +336,10 @@ class _RoomSearch:
             open_ones = chain.from_iterable(
                 combinations(beside, size) for size in range(1, min(pods, len(beside), len(every) - 1) + 1)
             )
-            yield from islice((nodes for one in open_ones if (nodes := every.difference(one)) != left), most)
+            yield from islice((nodes for opened in open_ones if (nodes := every.difference(opened)) != left), most)
 
     def _beside(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> list[str]:
-        """Nodes of the room with free devices beside it once gangs have left; of a promise all, others' may be free."""
+        """Nodes of the room with free devices outside it once gangs have left; for a promise all nodes of the room."""
         room, every = {cell.cell for cell in cells}, {node for cell in cells for node in cell.nodes}
         if self.room.vc:
             return sorted(every)
@@ -349,10 +351,10 @@ class _RoomSearch:
         })  # fmt: skip
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
-        """Which of the cells that become free are the room, each choice once; likely ones first.
+        """The choices of freed cells that make up the room, each once, promising ones first.
 
-        Gangs stay off all nodes of the room, so those that have least else to offer are the best: it depends on the
-        gangs whether whole nodes or parts of nodes are better left to them.
+        Gangs stay off all nodes of the room, so nodes with the least other space are the best; whether it is better
+        to leave the gangs whole nodes or parts of nodes depends on the gangs.
         """
         if len(freed) == self.room.number:
             yield list(freed)
@@ -363,11 +365,11 @@ class _RoomSearch:
         together = {nodes: len(cells) for nodes, cells in by_node.items()}
         spoilt = self._spoilt(by_node, gangs) if self.shared else dict.fromkeys(by_node, 0)
         ranks: tuple[Callable[[RoomCell], tuple[int, ...]], ...] = (
-            lambda one: (spoilt[one.nodes], -together[one.nodes], one.cell),
-            lambda one: (-together[one.nodes], spoilt[one.nodes], one.cell),
-            lambda one: (spoilt[one.nodes], together[one.nodes], one.cell),
-            lambda one: (bool(one.held), one.cell),
-            lambda one: (not one.held, one.cell),
+            lambda cell: (spoilt[cell.nodes], -together[cell.nodes], cell.cell),
+            lambda cell: (-together[cell.nodes], spoilt[cell.nodes], cell.cell),
+            lambda cell: (spoilt[cell.nodes], together[cell.nodes], cell.cell),
+            lambda cell: (bool(cell.held), cell.cell),
+            lambda cell: (not cell.held, cell.cell),
         )
         seen = set()
         orders = (sorted(freed, key=rank)[: self.room.number] for rank in ranks)
@@ -378,15 +380,15 @@ class _RoomSearch:
                 yield list(cells)
 
     def _spoilt(self, by_node: Mapping[tuple[str, ...], Sequence[RoomCell]], gangs: Gangs) -> dict[Any, int]:
-        """Free leaves of nodes in cells that do not become free: nobody gets them while the node is kept."""
-        found = dict.fromkeys(by_node, 0)
+        """By node, free leaves in cells that do not become free: no gang gets them while the node is kept free."""
+        spoilt = dict.fromkeys(by_node, 0)
         for cell in self.view.cells:
-            if cell.nodes in found:
+            if cell.nodes in spoilt:
                 held = sum(leaves for key, leaves in cell.held if key not in gangs)
-                found[cell.nodes] += self.view.members[0][0] - held if held else 0
-        return found
+                spoilt[cell.nodes] += self.view.members[0][0] - held if held else 0
+        return spoilt
 
-    def _plan(self, cells: Sequence[RoomCell], tried: Tried) -> RoomPlan:
+    def _plan(self, cells: Sequence[RoomCell], tried: TrialSuccess) -> RoomPlan:
         every = dict.fromkeys(node for cell in cells for node in cell.nodes)
         nodes = tuple(node for node in every if node in tried.hold) if tried.moves else tuple(every)
         free = sorted(tried.cells, key=lambda cell: cell.cell)

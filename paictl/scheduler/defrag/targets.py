@@ -1,4 +1,4 @@
-"""The cells that could be the room: what is in each of them, and which nodes have to be kept free for it."""
+"""The cells that could be the room: which gangs are in each, and on which nodes it lies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @frozen
 class RoomCell:
-    """A cell, and who is in it: leaves by gang, or by the name of a group that belongs to none."""
+    """A cell, and its leaves by gang, or by the name of a group that belongs to no gang."""
 
     cell: int
     address: str
@@ -33,13 +33,13 @@ class RoomCell:
 
     @property
     def blockers(self) -> frozenset[str]:
-        """Who is in it."""
+        """The gangs and groups in it."""
         return frozenset(key for key, _ in self.held)
 
 
 @frozen
 class RoomView:
-    """The cells of one chain that are of the wanted type, in order."""
+    """The cells of one chain that are of the requested type, in order."""
 
     chain: str
     leaf_type: str
@@ -49,20 +49,20 @@ class RoomView:
 
 
 def room_views(state: State, room: RoomRequest, owners: Mapping[str, str], closed: Collection[str]) -> list[RoomView]:
-    """A view for every chain that has cells of the type; `owners` are the gangs of groups, `closed` nodes."""
+    """A view for every chain with cells of the type. `owners` maps groups to gangs; `closed` are the closed nodes."""
     views = []
     for index in state.physical.chain_indexes():
         chain = state.physical.chains[index]
         level = chain.level_of(room.cell_type)
         if level is None:
             continue
-        shut = frozenset(closed)
-        found = (
-            _virtual(state, room, index, level, owners, shut)
+        closed_nodes = frozenset(closed)
+        candidates = (
+            _virtual(state, room, index, level, owners, closed_nodes)
             if room.vc
-            else _physical(state, index, level, owners, shut)
+            else _physical(state, index, level, owners, closed_nodes)
         )
-        cells = tuple(found)
+        cells = tuple(candidates)
         if cells:
             size = chain.leaves[min(level, chain.node_level)]
             views.append(RoomView(chain.name, chain.leaf_type, ((size, chain.nodes(level)),), cells))
@@ -70,8 +70,7 @@ def room_views(state: State, room: RoomRequest, owners: Mapping[str, str], close
 
 
 def room_of(state: State, request: PodRequest) -> RoomRequest | None:
-    """The cells that the pods of a gang fill, one each; None if they are of several sizes, or of another
-    than all cells, or bound to a pinned cell."""
+    """The cells that the pods of a gang fill, one each; None for several sizes, a size that no cell has, or a pin."""
     if len(request.members) != 1 or request.pinned_id:
         return None
     ((leaves, pods),) = request.members
@@ -122,7 +121,7 @@ def _physical(
 def _virtual(
     state: State, room: RoomRequest, chain: ChainIndex, level: int, owners: Mapping[str, str], closed: frozenset[str]
 ) -> Iterator[RoomCell]:
-    """Cells of a promise. Those of pinned cells do not count: only a gang that names them gets them."""
+    """Cells of a promise, without those of pinned cells: only a gang that names these gets them."""
     tree, physical = state.virtual, state.binding.physical
     users: dict[int, Counter[str]] = {}
     reserved: set[int] = set()

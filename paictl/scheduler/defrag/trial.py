@@ -1,4 +1,4 @@
-"""Moves as the scheduler would make them: each gang goes and comes back before the next, on the engine, undone."""
+"""Moves as the scheduler would make them, imagined on the engine: each gang goes and restarts before the next one."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
 
 PROBE: Final = "paictl-defrag/room"
-"""Group and uid of the gang that is imagined to fill the room."""
+"""Group and uid of the imagined gang that fills the room."""
 
 
 @frozen
-class Filled:
-    """What becomes of a gang that fills the room; `yields` are groups that would have to go for it."""
+class RoomFill:
+    """Whether a gang that fills the room would start; `yields` are the groups that would have to go for it."""
 
     starts: bool
     yields: tuple[str, ...] = ()
 
 
 @frozen
-class Tried:
-    """Moves that work, and what becomes of a gang that fills the room after them."""
+class TrialSuccess:
+    """Moves that work, and whether a gang would then start in the room."""
 
     moves: tuple[GangMove, ...]
-    filled: Filled
+    filled: RoomFill
     cells: tuple[RoomCell, ...]
-    """The cells that are free then."""
+    """The cells that are free after the moves."""
     hold: frozenset[str] = frozenset()
     """The nodes that gangs stayed away from."""
 
 
 @frozen
-class Stuck:
+class StuckGang:
     """A gang for which there is no other place when its turn comes."""
 
     key: str
     homeless: bool = True
-    """False if all gangs found a place, and there is no room all the same."""
+    """False if all gangs found a place, but there is still no room."""
 
 
 class Trials:
@@ -67,25 +67,25 @@ class Trials:
 
     def run(
         self, room: RoomRequest, view: RoomView, cells: Sequence[RoomCell], hold: frozenset[str], order: Sequence[str]
-    ) -> Tried | Stuck:
-        """Move gangs in an order, away from the nodes in `hold`, so that `cells` are free; who is stuck first, if any.
+    ) -> TrialSuccess | StuckGang:
+        """Move gangs in an order, away from the nodes in `hold`, so that `cells` are free; or the first stuck gang.
 
-        Without gangs nobody can be stuck in a room that is free.
+        Without gangs, none can be stuck in a room that is free.
         """
         moves: list[GangMove] = []
         with imagined(self.engine):
             for key in order:
                 move = self.move(self.gangs[key], hold)
                 if move is None:
-                    return Stuck(key)
+                    return StuckGang(key)
                 moves.append(move)
             free = self._free(room, view, cells)
             if len(free) < room.number:
-                return Stuck(order[-1] if order else "", homeless=False)
-            return Tried(tuple(moves), self.fill(room, view), tuple(free[: room.number]), hold)
+                return StuckGang(order[-1] if order else "", homeless=False)
+            return TrialSuccess(tuple(moves), self.fill(room, view), tuple(free[: room.number]), hold)
 
     def move(self, gang: RunningGang, hold: frozenset[str]) -> GangMove | None:
-        """Move a gang away from some nodes, in what is imagined already; None if there is no other place."""
+        """Move a gang away from some nodes, within a running `imagined`; None if there is no other place."""
         before = self.places(gang)
         self._end(gang)
         if not all(self._place(request, hold | gang.closed) for request in gang.requests):
@@ -97,8 +97,8 @@ class Trials:
         with imagined(self.engine):
             return self.move(gang, hold) is not None
 
-    def fill(self, room: RoomRequest, view: RoomView) -> Filled:
-        """What would become of a gang that fills the room now."""
+    def fill(self, room: RoomRequest, view: RoomView) -> RoomFill:
+        """Whether a gang that fills the room would start now."""
         ((leaves, pods),) = view.members
         vc = room.vc or min(self.engine.state.vcs)
         request = PodRequest(
@@ -110,25 +110,25 @@ class Trials:
             if isinstance(decision, Preempt):
                 decision = self.engine.plan(request, None, Phase.PREEMPTING)
         except RequestError:
-            return Filled(starts=False)
+            return RoomFill(starts=False)
         match decision:
             case Bind():
-                return Filled(starts=True)
+                return RoomFill(starts=True)
             case Preempt(victims=victims):
                 slots = self.engine.state.groups.slots
                 names = dict.fromkeys(slots[uid][0] for _, uids in victims for uid in uids)
-                return Filled(starts=True, yields=tuple(sorted(names)))
-        return Filled(starts=False)
+                return RoomFill(starts=True, yields=tuple(sorted(names)))
+        return RoomFill(starts=False)
 
     def places(self, gang: RunningGang) -> Places:
         """Where the pods of a gang are."""
         by_name = self.engine.state.groups.by_name
         return tuple(
             place for request in gang.requests if request.group in by_name
-            for place in self._of(by_name[request.group].physical)
+            for place in self._places_of(by_name[request.group].physical)
         )  # fmt: skip
 
-    def _of(self, physical: Placed[PhysicalCell]) -> Iterable[tuple[str, tuple[int, ...]]]:
+    def _places_of(self, physical: Placed[PhysicalCell]) -> Iterable[tuple[str, tuple[int, ...]]]:
         tree = self.engine.state.physical
         for pods in physical:
             for leaves in pods:
@@ -142,7 +142,7 @@ class Trials:
                 self.engine.observe(PodGone(uid))
 
     def _place(self, request: PodRequest, closed: frozenset[str]) -> bool:
-        """Start a group again, if it fits as things are: nobody else may lose anything for it."""
+        """Start a group again if it fits as things are, without taking anything from another group."""
         offered = None
         if closed:
             request = replace(request, ignore_suggested=False)
@@ -157,15 +157,15 @@ class Trials:
         return True
 
     def _free(self, room: RoomRequest, view: RoomView, cells: Sequence[RoomCell]) -> list[RoomCell]:
-        """The cells in which nobody is, first those that were chosen.
+        """The cells without a gang, the chosen ones first.
 
-        One is as good as another: a gang that is held off the nodes of one may come back to it on others, as virtual
-        cells are bound anew, or leave a part of its new node free.
+        Any of them will do: a gang that is kept off a cell's nodes may return to the cell on other nodes, as virtual
+        cells are bound again, or leave part of its new node free.
         """
         state, chosen = self.engine.state, {cell.cell for cell in cells}
         order = [*cells, *(cell for cell in view.cells if cell.usable and cell.cell not in chosen)]
         if room.vc:
-            held, virtual = state.occupancy.virtual_priority.keys(), state.virtual.leaves
-            return [cell for cell in order if held.isdisjoint(virtual(VirtualCell(cell.cell)))]
+            used, virtual = state.occupancy.virtual_priority.keys(), state.virtual.leaves
+            return [cell for cell in order if used.isdisjoint(virtual(VirtualCell(cell.cell)))]
         users, physical = state.occupancy.user.keys(), state.physical.leaves
         return [cell for cell in order if users.isdisjoint(physical(PhysicalCell(cell.cell)))]

@@ -1,7 +1,7 @@
 """Why a pod waits, from its VC's quota over cells and nodes to the jobs in its way, and what would let it run.
 
-`explain` makes data, `render` plain English, `to_data` JSON values and `from_data` data of them. All of it is computed
-on demand: planning pays nothing for it. What would help is not reasoned out but tried, in a scratch that always rolls
+`explain` makes data, `render` plain English; `to_data` and `from_data` convert to JSON values and back. All of it is
+computed on demand, at no cost to planning. What would help is not deduced but tried, in a scratch that always rolls
 back; this package must never leave a change behind, and never claim what it has not seen happen.
 """
 

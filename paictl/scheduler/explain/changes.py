@@ -1,4 +1,4 @@
-"""The changes that are looked for, down to a smaller group: each finds the least of itself that helps."""
+"""The searches for changes that would help, down to a smaller group: each finds the smallest change of its kind."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 MANY_REPAIRS: Final = 256
-"""So many bad nodes and devices are tried at most, or four for each pod of a larger group."""
+"""Bad nodes and devices that are tried at most, or four for each pod of a larger group."""
 
 _ORDER: Final = {kind: rank for rank, kind in enumerate(ChangeKind)}
 
 
 def changes(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> tuple[Change, ...]:
-    """At most one change of each kind, those first that end fewest leaves, then that disturb least."""
-    found = [change for look in _LOOKS if (change := look(scratch, surveys)) is not None]
-    return tuple(sorted(found, key=lambda change: (change.harm, _ORDER[change.kind])))
+    """At most one change of each kind: those that end the fewest leaves first, then the least disturbing ones."""
+    helpful = [change for search in _SEARCHES if (change := search(scratch, surveys)) is not None]
+    return tuple(sorted(helpful, key=lambda change: (change.harm, _ORDER[change.kind])))
 
 
 def any_node(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:  # noqa: ARG001 (all are called alike)
@@ -61,7 +61,7 @@ def priority(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None: 
         for group in scratch.state.groups.by_name.values()
         if group.vc == request.vc and request.priority <= group.priority < MAX_PRIORITY
     }
-    with scratch.imagine():  # inside, the core keeps no index for priorities that nobody asks for
+    with scratch.imagine():  # in a transaction the core caches no index for these priorities
         for step in sorted({*steps, 0} if not request.guaranteed else steps):
             outcome = scratch.decide(replace(request, priority=step), scratch.suggested)
             if outcome is not None:
@@ -70,7 +70,7 @@ def priority(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None: 
 
 
 def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
-    """The fewest bad nodes and devices that would have to turn healthy: those that the VC sees first, then by id."""
+    """The fewest bad nodes and devices that would have to heal: those bound to the VC's cells first, then by id."""
     state = scratch.state
     tree, virtual = state.physical, state.binding.virtual
     chains = {survey.chain for survey in surveys}
@@ -89,39 +89,38 @@ def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     pods = sum(number for _, number in scratch.request.members)
     all_repairs = list(dict.fromkeys(repair for _, _, repair in ranked))
     repairs = all_repairs[: max(MANY_REPAIRS, 4 * pods)]
-    found = smallest(scratch, repairs, scratch.heal) if repairs else None
-    below = len(found) if found else inf
-    budget = BUDGET if found else BUDGET // 5
+    needed = smallest(scratch, repairs, scratch.heal) if repairs else None
+    below = len(needed) if needed else inf
+    budget = BUDGET if needed else BUDGET // 5
     fewer, complete = cheapest(scratch, [(1, repair) for repair in repairs], scratch.heal, below=below, budget=budget)
-    found = fewer or found
-    if not found:
+    needed = fewer or needed
+    if not needed:
         return None
     with scratch.imagine():
-        scratch.heal(found)
+        scratch.heal(needed)
         outcome = scratch.decide(scratch.request, scratch.suggested)
     if outcome is None:
         return None
-    chosen = [repair for repair in repairs if repair in found]
+    chosen = [repair for repair in repairs if repair in needed]
     nodes = tuple(name for name, device in chosen if device is None)
     devices = tuple((name, device) for name, device in chosen if device is not None)
     complete = complete and len(repairs) == len(all_repairs)
     return Change(ChangeKind.HEAL, outcome, nodes=nodes, devices=devices, smallest=complete)
 
 
-_LOOKS: Final[tuple[Callable[[Scratch, Sequence[ViewSurvey]], Change | None], ...]] = (
+_SEARCHES: Final[tuple[Callable[[Scratch, Sequence[ViewSurvey]], Change | None], ...]] = (
     any_node, heal, opportunistic, more_quota, priority, groups_to_end,
 )  # fmt: skip
 
 
 EACH: Final = 32
-"""Up to so many pods every smaller number is tried."""
+"""For groups of up to this many pods, every smaller number is tried."""
 
 
 def smaller(scratch: Scratch) -> Change | None:
-    """A group of as many pods as have room now; if not even one has, of the largest pods of which all have.
+    """A group of as many pods as have room now; if not even one has, the same number of the largest pods that do.
 
-    None if neither helps, and for groups of pods of several sizes: which of them can be left out, only their owner
-    knows.
+    None if neither helps, and for groups with pods of several sizes: only their owner knows which could be left out.
     """
     request = scratch.request
     if len(request.members) != 1:
@@ -130,25 +129,27 @@ def smaller(scratch: Scratch) -> Change | None:
     fewer = _fewer(scratch, leaves, pods)
     if fewer is not None:
         return fewer
-    return next((change for size in range(leaves - 1, 0, -1) if (change := _tried(scratch, size, pods))), None)
+    return next((change for size in range(leaves - 1, 0, -1) if (change := _change_of_size(scratch, size, pods))), None)
 
 
 def _fewer(scratch: Scratch, leaves: int, pods: int) -> Change | None:
-    """As many pods as have room: each number is tried, of many pods by halves.
+    """As many pods as have room: tries each number, or halves the range for many pods.
 
-    That fewer fit where more do is not quite sure, because pods are placed greedily; what is found was tried.
+    Pods are placed greedily, so fewer do not always fit where more do; but every result was tried.
     """
     if pods <= EACH:
-        return next((change for number in range(pods - 1, 0, -1) if (change := _tried(scratch, leaves, number))), None)
-    low, high, found = 0, pods, None
+        return next(
+            (change for number in range(pods - 1, 0, -1) if (change := _change_of_size(scratch, leaves, number))), None
+        )
+    low, high, largest = 0, pods, None
     while high - low > 1:
         middle = (low + high) // 2
-        change = _tried(scratch, leaves, middle)
-        low, high, found = (middle, high, change) if change else (low, middle, found)
-    return found
+        change = _change_of_size(scratch, leaves, middle)
+        low, high, largest = (middle, high, change) if change else (low, middle, largest)
+    return largest
 
 
-def _tried(scratch: Scratch, leaves: int, pods: int) -> Change | None:
+def _change_of_size(scratch: Scratch, leaves: int, pods: int) -> Change | None:
     outcome = scratch.decide(resized(scratch.request, leaves, pods), scratch.suggested)
     return Change(ChangeKind.SIZE, outcome, members=((leaves, pods),)) if outcome else None
 

@@ -1,4 +1,4 @@
-"""What an explanation says, as data: counts of leaves and nodes, who holds them, and the changes that would help."""
+"""An explanation as data: counts of leaves and nodes, who holds them, and the changes that would help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
 
 ANOTHER: Final = "another tenant's job"
-"""The group of a holder whose name is not for the reader; its VC is empty then."""
+"""The group of a holder whose name the reader must not see; its VC is empty then."""
 
 
 class PodVerdict(StrEnum):
@@ -33,15 +33,15 @@ class Holder:
     priority: int
     hold: Hold
     leaves: int
-    """Leaf cells of the whole group, which falls as one."""
+    """Leaf cells of the whole group, which goes as a whole."""
     here: int
     """Those of them in the view that is explained."""
 
 
 @frozen
 class LeafCounts:
-    """Every leaf of a view counted once; the first of these that is true of it: doomed, bad, not suggested,
-    reserved or used at the request's priority or above, used by a weaker group, else free.
+    """Every leaf of a view, counted once, as the first of these that applies: doomed, bad, not suggested, reserved or
+    used at the request's priority or above, used by a weaker group, free.
     """
 
     total: int = 0
@@ -53,14 +53,14 @@ class LeafCounts:
     """Kept for a preemption of at least the request's priority."""
     not_suggested: int = 0
     bad: int = 0
-    """On bad nodes, those that are doomed not among them."""
+    """On bad nodes, without the doomed ones."""
     doomed: int = 0
     """In cells of the VC that only bad hardware can serve now."""
 
 
 @frozen
 class NodeCounts:
-    """The nodes of a view; a preassigned cell below node level stands as a node of its own."""
+    """The nodes of a view; a preassigned cell below node level counts as a node of its own."""
 
     total: int
     bad: int
@@ -81,7 +81,7 @@ class LevelCounts:
 
 @frozen
 class PodFit:
-    """Pods of one size, and how many of them the view has room for if no other pod of the group comes first."""
+    """Pods of one size, and how many of them the view has room for if the group's other pods take none."""
 
     leaf_number: int
     pods: int
@@ -102,7 +102,7 @@ class PromiseUse:
 
 @frozen
 class ViewReport:
-    """One view that was tried in vain, in the order tried."""
+    """A view that has no place for the group."""
 
     view: str
     """``chain NAME`` or ``pinned cell ID``"""
@@ -126,7 +126,7 @@ class ViewReport:
     elsewhere: int
     """Free leaves on healthy nodes of the chain beyond those that count as free above."""
     by_order: bool = False
-    """Whether all pods would fit into what is free, only not in the order in which nodes are filled."""
+    """Whether all pods would fit into the free leaves, but not in the order in which nodes are filled."""
 
 
 class ChangeKind(StrEnum):
@@ -140,12 +140,12 @@ class ChangeKind(StrEnum):
     PRIORITY = "priority"
     END = "groups end"
     SIZE = "smaller"
-    """Asking for less; it is no change among others but a compromise, and stands alone as `Explanation.smaller`."""
+    """Asking for less: a compromise, unlike the other changes, and kept apart from them (`Explanation.smaller`)."""
 
 
 @frozen
 class QuotaIncrease:
-    """`number` more cells for a VC; so many are promised to nobody."""
+    """`number` more cells for a VC; `unpromised` cells of the level are not promised to any VC."""
 
     vc: str
     chain: str
@@ -169,7 +169,7 @@ class ChangeOutcome:
 
 @frozen
 class Change:
-    """One change that was tried and lets the pod run; which of the fields counts is said by `kind`."""
+    """One change that was tried and lets the pod run; `kind` says which of the fields counts."""
 
     kind: ChangeKind
     outcome: ChangeOutcome
@@ -182,18 +182,18 @@ class Change:
     members: tuple[tuple[int, int], ...] = ()
     """(leaf cells of a pod, number of such pods) to ask for instead."""
     smallest: bool = True
-    """Whether every smaller change of this kind was tried in vain; False if there were too many to try."""
+    """Whether every smaller change of this kind was tried without success; False if there were too many to try."""
 
     @property
     def harm(self) -> tuple[int, int]:
-        """Leaf cells of groups that end or fall, and of groups that lose their guarantee."""
+        """Leaf cells of groups that end or are preempted, and of groups that lose their guarantee."""
         ended = sum(holder.leaves for holder in (*self.groups, *self.outcome.victims))
         return ended, sum(holder.leaves for holder in self.outcome.lazy)
 
 
 @frozen
 class Explanation:
-    """Why a pod is decided on as it is; `views` and `changes` are empty unless it waits for room."""
+    """Why the decision about a pod is what it is; `views` and `changes` are empty unless it waits for room."""
 
     request: PodRequest
     decision: PodVerdict
@@ -201,7 +201,7 @@ class Explanation:
     """Where it would run and who must go first, None if it waits for room."""
     views: tuple[ViewReport, ...] = ()
     physical: bool = False
-    """Whether unused devices for a guaranteed request are there, only not for its VC."""
+    """Whether there are unused devices for a guaranteed request, but not for its VC."""
     changes: tuple[Change, ...] = ()
     """Least disturbing first."""
     pins: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ class Explanation:
     smaller: Change | None = None
     """The largest smaller group that would not wait, if there is one."""
     together: JointMove | None = None
-    """Of a lost member: what those that are lost with it wait for, if it could move with them (`scheduler.repair`)."""
+    """For a lost member: what the members lost with it wait for, if it could move with them (`scheduler.repair`)."""
 
 
 @frozen
@@ -232,7 +232,7 @@ class JointMove:
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as JSON values, all of it: `from_data` makes the same of them."""
+    """A whole explanation as JSON values; `from_data` is the inverse."""
     request = explanation.request
     return {
         "pod": request.name,
@@ -262,20 +262,20 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
 
 def from_data(data: Mapping[str, Any]) -> Explanation:
     """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
-    asked = data["request"]
+    spec = data["request"]
     request = PodRequest(
         uid=data["uid"],
         name=data["pod"],
         vc=data["virtualCluster"],
         priority=data["priority"],
-        leaf_number=asked["leafCellNumber"],
+        leaf_number=spec["leafCellNumber"],
         group=data["group"],
-        members=tuple((one["leafCellNumber"], one["podNumber"]) for one in data["members"]),
-        leaf_type=asked["leafCellType"],
-        pinned_id=asked["pinnedCellId"],
-        lazy_preemption=asked["lazyPreemptionEnable"],
-        ignore_suggested=asked["ignoreK8sSuggestedNodes"],
-        repair=asked.get("memberRepairEnable", False),
+        members=tuple((member["leafCellNumber"], member["podNumber"]) for member in data["members"]),
+        leaf_type=spec["leafCellType"],
+        pinned_id=spec["pinnedCellId"],
+        lazy_preemption=spec["lazyPreemptionEnable"],
+        ignore_suggested=spec["ignoreK8sSuggestedNodes"],
+        repair=spec.get("memberRepairEnable", False),
     )
     return Explanation(
         request,
@@ -296,8 +296,8 @@ def _joint(move: JointMove) -> dict[str, Any]:
 
 def _joint_from(data: Mapping[str, Any]) -> JointMove:
     cells = (
-        LostCell(one["cell_type"], tuple(one["nodes"]), tuple((leaves, pods) for leaves, pods in one["members"]))
-        for one in data["cells"]
+        LostCell(cell["cell_type"], tuple(cell["nodes"]), tuple((leaves, pods) for leaves, pods in cell["members"]))
+        for cell in data["cells"]
     )
     return JointMove(tuple(cells), from_data(data["explanation"]))
 
@@ -318,9 +318,9 @@ def _view(data: Mapping[str, Any]) -> ViewReport:
         "failure": Failure(data["failure"]),
         "leaves": LeafCounts(**data["leaves"]),
         "nodes": NodeCounts(**data["nodes"]),
-        "levels": tuple(LevelCounts(**one) for one in data["levels"]),
-        "pods": tuple(PodFit(**one) for one in data["pods"]),
-        "promises": tuple(PromiseUse(**one) for one in data["promises"]),
+        "levels": tuple(LevelCounts(**row) for row in data["levels"]),
+        "pods": tuple(PodFit(**row) for row in data["pods"]),
+        "promises": tuple(PromiseUse(**row) for row in data["promises"]),
         "holders": tuple(map(_holder, data["holders"])),
     }
     return ViewReport(**{item.name: parts.get(item.name, data[item.name]) for item in fields(ViewReport)})
@@ -342,7 +342,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    """A change without the fields that do not belong to its kind."""
+    """A change, only with the fields of its kind."""
     data: dict[str, Any] = {"kind": str(change.kind)}
     for name in ("groups", "nodes", "devices", "priority", "quota", "members"):
         value = getattr(change, name)
@@ -352,7 +352,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _outcome_data(outcome: ChangeOutcome) -> dict[str, Any]:
-    """An outcome; of whole GPUs without `instances`, as it was recorded before GPUs could be divided."""
+    """An outcome; for whole GPUs without `instances`, the form from before GPUs could be divided."""
     data: dict[str, Any] = _plain(outcome)
     if not outcome.instances:
         del data["instances"]

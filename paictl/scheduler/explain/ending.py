@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MANY: Final = 256
-"""So many groups are candidates at most where counting nodes gave no answer."""
+"""Groups that are candidates at most where counting leaves gave no answer."""
 LONG: Final = 32
 """A longer list of groups to end is no advice."""
 
@@ -29,12 +29,12 @@ FREE_OF_CHARGE: Final[Price] = (0, ())
 
 
 def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
-    """The groups whose end lets the request run, fewest leaves first, then by names; None if no end is found to help.
+    """The groups whose end lets the request run, fewest leaves first, then by names; None if none are found.
 
-    For each view a set is put together by counting leaves, and the cheapest is tried first. Where that does not help
-    (the virtual cells would be free, but no healthy physical ones), all holders of the chains are cut down to what is
-    needed. Then everything cheaper is tried, as an end may help in ways that counting does not see, and fewer ends
-    where more do not. At most `MANY` groups are candidates each time.
+    For each view a set is put together by counting leaves, and the cheapest is tried first. If that does not help
+    (the virtual cells would be free, but no healthy physical ones), all holders in the chains are reduced to what is
+    needed. Then everything cheaper is tried, because an end may help in ways that counting does not see, and fewer
+    ends may help where more do not. At most `MANY` groups are candidates each time.
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
     counts = (_Counting(survey, leaves).plan(scratch.request.members) for survey in surveys)
@@ -43,7 +43,7 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | N
     held = {name for survey in surveys for name in survey.held} - scratch.siblings
     inside = _by_size(held, leaves)
     around = _by_size(_in_chains(scratch, surveys) - held - scratch.siblings, leaves)
-    names = next((found for _, names in plans if (found := _needed(scratch, names, leaves))), None)
+    names = next((reduced for _, names in plans if (reduced := _needed(scratch, names, leaves))), None)
     for candidates in (inside, [*inside, *around]) if around else (inside,):
         names = names or _needed(scratch, candidates[:MANY], leaves)
     price = sum(leaves[name] for name in names) if names else inf
@@ -52,14 +52,14 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | N
         scratch, rivals[:MANY], scratch.end,
         above=_least(scratch, surveys, leaves), below=price, budget=BUDGET if names else BUDGET // 5,
     )  # fmt: skip
-    found = fewer or names
-    return _ended(scratch, found, smallest=complete and len(rivals) <= MANY) if found else None
+    reduced = fewer or names
+    return _ended(scratch, reduced, smallest=complete and len(rivals) <= MANY) if reduced else None
 
 
 def _least(scratch: Scratch, surveys: Sequence[ViewSurvey], leaves: dict[str, int]) -> int:
-    """Leaves of the groups that have to end at the very least: counted for one of the largest pods, and for all leaves.
+    """A lower bound on the leaves of the groups that have to end, from one of the largest pods and from all leaves.
 
-    0 where an end does more than free leaves: bad nodes, reservations, suggestions and promotions have a say as well.
+    0 where ending a group does more than free its leaves: with bad nodes, reservations, suggestions or promotions.
     """
     state, request = scratch.state, scratch.request
     counted = scratch.suggested is not None and not request.ignore_suggested
@@ -68,16 +68,16 @@ def _least(scratch: Scratch, surveys: Sequence[ViewSurvey], leaves: dict[str, in
     needed = sum(leaf_number * pods for leaf_number, pods in request.members)
     bounds = []
     for survey in surveys:
-        one = _Counting(survey, leaves).plan([(request.members[-1][0], 1)])
+        pod_price = _Counting(survey, leaves).plan([(request.members[-1][0], 1)])
         lacking = needed - sum(node.room for node in survey.usable)
-        bounds.append(max(lacking, one[0] if one else needed))
+        bounds.append(max(lacking, pod_price[0] if pod_price else needed))
     return max(0, min(bounds, default=0))
 
 
 def _needed(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> list[str] | None:
-    """As few of some groups as needed, if their end helps and they are not too many."""
-    found = smallest(scratch, _by_size(names, leaves), scratch.end) if names else None
-    return found if found and len(found) <= LONG else None
+    """The groups needed of these, if their end helps and they are not too many."""
+    reduced = smallest(scratch, _by_size(names, leaves), scratch.end) if names else None
+    return reduced if reduced and len(reduced) <= LONG else None
 
 
 def _ended(scratch: Scratch, names: Sequence[str], *, smallest: bool) -> Change | None:
@@ -102,17 +102,17 @@ def _in_chains(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> set[str]:
 
 @dataclass(slots=True)
 class _Offer:
-    """What a node asks for a pod."""
+    """The price of room for a pod on a node."""
 
     price: Price
     node: int
 
 
 class _Counting:
-    """Nodes for pods by counting leaves only: what the scheduler makes of it is for `_tried` to see."""
+    """Finds nodes for pods by counting leaves only; whether the scheduler agrees is tried afterwards."""
 
-    def __init__(self, found: ViewSurvey, leaves: dict[str, int]) -> None:
-        self.nodes: list[NodeUse] = found.usable
+    def __init__(self, survey: ViewSurvey, leaves: dict[str, int]) -> None:
+        self.nodes: list[NodeUse] = survey.usable
         self.leaves = leaves
         self.room = [node.room for node in self.nodes]
         self.held = [dict(node.held) for node in self.nodes]
@@ -122,10 +122,10 @@ class _Counting:
                 self.where.setdefault(name, []).append(number)
 
     def plan(self, members: Sequence[Member]) -> Price | None:
-        """Leaves and names of groups whose end makes room for the pods, None if nothing does or too many would.
+        """Leaves and names of groups whose end makes room for the pods; None if there are none, or too many.
 
-        Largest pods first, on nodes that have room, then each where it costs least; exact for one pod, a good
-        guess for many.
+        Places the largest pods first, on nodes that have room, then each where it costs least. Exact for one pod, a
+        good guess for many.
         """
         ended: set[str] = set()
         for size, pods in reversed(members):
@@ -142,17 +142,17 @@ class _Counting:
         return sum(self.leaves[name] for name in ended), tuple(sorted(ended))
 
     def _fill(self, size: int, pods: int) -> int:
-        """Put pods on nodes that have room, fullest first; returns how many are left over."""
+        """Put pods on nodes that have room, fullest first; returns how many remain."""
         for room, number in sorted((room, number) for number, room in enumerate(self.room) if room >= size):
-            here = min(pods, room // size)
-            self.room[number] -= here * size
-            pods -= here
+            fitting = min(pods, room // size)
+            self.room[number] -= fitting * size
+            pods -= fitting
             if not pods:
                 break
         return pods
 
     def _cheapest(self, size: int) -> _Offer | None:
-        """The node that asks least for a pod; a group costs at least the leaves it frees, so the search can stop."""
+        """The cheapest node for a pod. A group costs at least the leaves that it frees, which ends the search early."""
         best: _Offer | None = None
         short = sorted((size - room, number) for number, room in enumerate(self.room))
         for deficit, number in short:
@@ -164,17 +164,17 @@ class _Counting:
         return best
 
     def _price(self, number: int, deficit: int) -> Price | None:
-        """The cheapest groups on a node that free so many leaves: a knapsack over the leaves of one node."""
+        """The cheapest groups on a node that free `deficit` leaves: a knapsack over the leaves of one node."""
         held = self.held[number]
         if sum(held.values()) < deficit:
             return None
         best: dict[int, Price] = {0: FREE_OF_CHARGE}
         for name in sorted(held):
             for freed, (cost, names) in list(best.items()):
-                to = min(deficit, freed + held[name])
+                total = min(deficit, freed + held[name])
                 price = (cost + self.leaves[name], (*names, name))
-                if to not in best or price < best[to]:
-                    best[to] = price
+                if total not in best or price < best[total]:
+                    best[total] = price
         return best[deficit]
 
 
@@ -183,7 +183,7 @@ Item = TypeVar("Item")
 BUDGET: Final = 1000
 """Changes that one search may try: a fraction of a second, whatever the size of the cluster."""
 LOOKS: Final = 20_000
-"""Parts that one search may look at, those too cheap to be worth a trial among them."""
+"""Subsets that one search may generate, including those too cheap to be worth a trial."""
 
 
 def cheapest(
@@ -195,12 +195,12 @@ def cheapest(
     below: float,
     budget: int = BUDGET,
 ) -> tuple[list[Item] | None, bool]:
-    """The cheapest part of `items` (cost and item, cheapest first) that helps.
+    """The cheapest subset of `items` (cost and item, cheapest first) that helps.
 
-    It costs at least `above` and less than `below`; of parts that cost the same it is the one with the earlier items.
-    Comes with whether all cheaper parts were tried (True) or the budget ended before. Each part is generated once, in
-    order of cost: from one whose last item is the i-th come the one with the next item as well, and the one with the
-    next item instead.
+    It costs at least `above` and less than `below`; of subsets with the same cost, the one with the earlier items wins.
+    Also returns whether all cheaper subsets were tried (True) or the budget ran out first. Each subset is generated
+    once, in order of cost: one that ends with item i yields one that also has item i + 1, and one that has item i + 1
+    instead of item i.
     """
     heap: list[tuple[int, tuple[int, ...]]] = [(items[0][0], (0,))] if items and items[0][0] < below else []
     if above >= below:

@@ -31,7 +31,7 @@ class PodSituation(StrEnum):
 
     WAITING = "waiting"
     READY = "ready"
-    """There is room now; nobody has asked again since there is."""
+    """There is room now, but the pod has not been scheduled again since."""
     PREEMPTING = "preempting"
     """It will run once its victims are gone."""
     RUNNING = "running"
@@ -60,15 +60,15 @@ class PodReport:
     instances: int = 0
     """MIG instances of each GPU where its devices are these; 0 for whole GPUs."""
     preemptor: str = ""
-    """Who took its group's guarantee, or waits for the group to go."""
+    """The group that took its group's guarantee, or waits for its group to go."""
 
 
 @dataclass(slots=True)
 class PodHistory:
-    """What operations said about pods, by uid."""
+    """What operations tell about pods, by uid."""
 
     replayer: Replayer
-    asked: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+    scheduling: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
     """Last operation that scheduled the pod."""
     last: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Last operation that changed what the pod is doing, and the message if it was refused."""
@@ -76,9 +76,9 @@ class PodHistory:
     """Uid by uid, name and ``namespace/name``."""
 
     waiting: set[str] = field(default_factory=set)
-    """Pods that asked for room and did not get it yet."""
+    """Pods that asked for room and have not got it yet."""
     gone: set[str] = field(default_factory=set)
-    """Pods that were deleted, or lost in a restart; one that only waits outlives a restart of the scheduler."""
+    """Pods that were deleted, or lost in a restart; a waiting pod outlives a restart of the scheduler."""
 
     def run(self, operations: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         """Carry out numbered operations and take notes."""
@@ -102,7 +102,7 @@ class PodHistory:
         if uid in self.replayer.engine.state.groups.slots and result["r"] in ("insist", "error"):
             return  # it runs, whatever it asks for now
         self.gone.discard(uid)
-        self.asked[uid] = number, operation
+        self.scheduling[uid] = number, operation
         if result["r"] == "error":
             self.last[uid] = number, result["message"]
         elif result["r"] == "ok" or (result["r"] == "bind" and operation["op"] == "filter"):
@@ -119,23 +119,23 @@ class PodHistory:
 
 
 _SETTLING = frozenset({"add_allocated", "delete_allocated", "delete_unallocated"})
-"""Operations after which a pod runs, or is gone."""
+"""Kinds of operations after which a pod runs, or is gone."""
 
 
-def report(history: PodHistory, word: str) -> PodReport:
+def report(history: PodHistory, uid_or_name: str) -> PodReport:
     """What the pod with this uid or name is doing now.
 
-    Raises `PaictlError` with the names that are most alike if no operation has scheduled it.
+    Raises `PaictlError` with the most similar names if no operation has scheduled it.
     """
-    uid = history.names.get(word)
+    uid = history.names.get(uid_or_name)
     if uid is None:
-        alike = get_close_matches(word, history.names, n=3)
+        alike = get_close_matches(uid_or_name, history.names, n=3)
         hint = text("use the uid or the name of a pod that was scheduled")
         if alike:
             hint = text("did you mean {near}?", near=", ".join(alike))
-        raise PaictlError(text("no operation schedules a pod {word}", word=word), hint=hint)
+        raise PaictlError(text("no operation schedules a pod {word}", word=uid_or_name), hint=hint)
     replayer = history.replayer
-    (_, operation), (since, message) = history.asked[uid], history.last[uid]
+    (_, operation), (since, message) = history.scheduling[uid], history.last[uid]
     pod = operation["pod"]
     name = pod_name(pod.get("namespace"), pod.get("name") or uid)
     if uid in replayer.engine.state.groups.slots:
@@ -161,65 +161,69 @@ def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
     group_name, slot, node = state.groups.slots[uid]
     group = state.groups.by_name[group_name]
     info = history.replayer.book.pods[uid].info
-    taker = group.preemptor or ""
+    preemptor = group.preemptor or ""
     if group.state is GroupState.BEING_PREEMPTED:
         reserver = state.occupancy.reserver
-        taker = next((reserver[leaf] for leaf in group.leaves() if leaf in reserver), taker)
+        preemptor = next((reserver[leaf] for leaf in group.leaves() if leaf in reserver), preemptor)
     leaves = group.physical[slot.member][slot.pod]
     devices = info.devices if info is not None else tuple(map(state.physical.device, leaves))
     return PodReport(
         uid, name, PodSituation.RUNNING, since,
-        group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=taker,
+        group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=preemptor,
         instances=state.physical.chains[state.physical.chain[leaves[0]]].instances,
     )  # fmt: skip
 
 
-def report_lines(found: PodReport) -> list[str]:
+def report_lines(pod_report: PodReport) -> list[str]:
     """A report in plain words, each line a `Text`."""
-    match found.situation:
+    match pod_report.situation:
         case PodSituation.RUNNING:
-            return _running_lines(found)
+            return _running_lines(pod_report)
         case PodSituation.GONE:
-            return [text("Pod {name} is gone since operation {number}.", name=found.name, number=found.since)]
+            return [text("Pod {name} is gone since operation {number}.", name=pod_report.name, number=pod_report.since)]
         case PodSituation.REFUSED:
-            refused = text("Pod {name} was refused at operation {number}.", name=found.name, number=found.since)
-            return [refused, text("  {reason}", reason=sayable(found.message))]
+            refused = text(
+                "Pod {name} was refused at operation {number}.", name=pod_report.name, number=pod_report.since
+            )
+            return [refused, text("  {reason}", reason=sayable(pod_report.message))]
         case _:
-            assert found.explanation is not None  # noqa: S101 (the situation says so)
+            assert pod_report.explanation is not None  # noqa: S101 (the situation says so)
             return [
-                *render(found.explanation),
-                text("It has asked for room since operation {number}.", number=found.since),
+                *render(pod_report.explanation),
+                text("It has asked for room since operation {number}.", number=pod_report.since),
             ]
 
 
-def _running_lines(found: PodReport) -> list[str]:
-    devices = isolation_text(tuple(sorted(found.devices)), found.instances)
+def _running_lines(pod_report: PodReport) -> list[str]:
+    devices = isolation_text(tuple(sorted(pod_report.devices)), pod_report.instances)
     lines: list[str] = [
         text(
             "Pod {name} runs on node {node}, devices {devices}, since operation {number} (group {group}).",
-            name=found.name, node=found.node, devices=devices, number=found.since, group=found.group,
+            name=pod_report.name, node=pod_report.node, devices=devices, number=pod_report.since,
+            group=pod_report.group,
         )
     ]  # fmt: skip
-    taker = found.preemptor
-    if found.hold is Hold.LAZY:
+    preemptor = pod_report.preemptor
+    if pod_report.hold is Hold.LAZY:
         lost = "  It lost its guarantee to {group} (lazy preemption) and runs on without one."
-        return [*lines, text(lost, group=taker)]
-    lines.append(text("  It is {hold}.", hold=text(str(found.hold))))
-    if taker:
-        lines.append(text("  It is being preempted: {group} waits for its devices.", group=taker))
+        return [*lines, text(lost, group=preemptor)]
+    lines.append(text("  It is {hold}.", hold=text(str(pod_report.hold))))
+    if preemptor:
+        lines.append(text("  It is being preempted: {group} waits for its devices.", group=preemptor))
     return lines
 
 
-def report_data(found: PodReport) -> dict[str, Any]:
+def report_data(pod_report: PodReport) -> dict[str, Any]:
     """A report as JSON values."""
     data: dict[str, Any] = {
-        "uid": found.uid, "pod": found.name, "situation": str(found.situation), "since": found.since,
+        "uid": pod_report.uid, "pod": pod_report.name, "situation": str(pod_report.situation),
+        "since": pod_report.since,
     }  # fmt: skip
     for name in ("group", "node", "preemptor", "message"):
-        if value := getattr(found, name):
+        if value := getattr(pod_report, name):
             data[name] = value
-    if found.hold is not None:
-        data |= {"devices": list(found.devices), "hold": str(found.hold)}
-    if found.explanation is not None:
-        data["explanation"] = to_data(found.explanation)
+    if pod_report.hold is not None:
+        data |= {"devices": list(pod_report.devices), "hold": str(pod_report.hold)}
+    if pod_report.explanation is not None:
+        data["explanation"] = to_data(pod_report.explanation)
     return data

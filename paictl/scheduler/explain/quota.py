@@ -1,4 +1,4 @@
-"""How much more quota a VC would need: counted, then tried on an engine that restarts with it."""
+"""How much more quota a VC would need: computed, then tried on an engine that restarts with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 TRIALS: Final = 2
-"""A trial restarts a whole cluster; where it is large, only so many amounts are tried, smallest first."""
+"""Amounts that are tried on a large cluster, smallest first: each trial restarts the whole cluster."""
 WORK: Final = 60_000
 """Cells that all trials together may restart before a cluster counts as large."""
 
@@ -47,7 +47,7 @@ class _Amount:
 def more_quota(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     """The smallest number of cells of one level that, promised to the VC, lets the request run.
 
-    Only cells that are promised to nobody count (`paictl.cells.quota.shortfall`). None for requests that do not
+    Only cells that are not promised to any VC count (`paictl.cells.quota.shortfall`). None for requests that do not
     use their VC's quota, or name a pinned cell.
     """
     state, request = scratch.state, scratch.request
@@ -57,8 +57,8 @@ def more_quota(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None
     amounts = [amount for chain in chains for amount in _all_amounts(state, request, chain)]
     complete = len(amounts) * len(state.physical) <= WORK
     if not complete:
-        own = {survey.chain: survey for survey in surveys}
-        amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
+        by_chain = {survey.chain: survey for survey in surveys}
+        amounts = [amount for chain in chains for amount in _amounts(state, request, chain, by_chain.get(chain))]
     for amount in sorted(amounts) if complete else sorted(amounts)[:TRIALS]:
         if change := _tried(scratch, amount):
             return replace(change, smallest=complete)
@@ -66,10 +66,10 @@ def more_quota(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None
 
 
 def _all_amounts(state: State, request: PodRequest, chain: ChainIndex) -> list[_Amount]:
-    """All numbers of cells of a chain that are promised to nobody and of use.
+    """All useful amounts of cells of a chain that are not promised to any VC.
 
-    That is at most one for each pod, and for each leaf of a group that lost its guarantee: at a restart it may find a
-    place in the new cells and leave others.
+    At most one cell for each pod, and for each leaf of a group that lost its guarantee: at the restart that group may
+    move to the new cells and free others.
     """
     shape = state.physical.chains[chain]
     promised, tops = promises(state, chain)
@@ -82,12 +82,12 @@ def _all_amounts(state: State, request: PodRequest, chain: ChainIndex) -> list[_
     ]
 
 
-def _amounts(state: State, request: PodRequest, chain: ChainIndex, found: ViewSurvey | None) -> list[_Amount]:
+def _amounts(state: State, request: PodRequest, chain: ChainIndex, survey: ViewSurvey | None) -> list[_Amount]:
     """For each level of a chain the least number of cells with which the pods could be walked to nodes."""
     shape = state.physical.chains[chain]
     promised, tops = promises(state, chain)
     sizes = sizes_of(request)
-    nodes = sorted(found.usable, key=lambda node: -node.used) if found else []
+    nodes = sorted(survey.usable, key=lambda node: -node.used) if survey else []
     rooms = [node.room for node in nodes]
     out = []
     for level in range(1, shape.top + 1):
@@ -117,18 +117,18 @@ def promises(state: State, chain: ChainIndex) -> tuple[list[int], list[int]]:
 
 
 def _unpromised(promised: list[int], tops: list[int], fanout: Sequence[int], level: int) -> int:
-    """How many more cells of a level could be promised to somebody."""
+    """How many more cells of a level could be promised."""
     most = surplus(tops, promised, fanout)[level]
 
     def too_many(number: int) -> bool:
-        more = [count + number * (at == level) for at, count in enumerate(promised)]
+        more = [count + number * (index == level) for index, count in enumerate(promised)]
         return shortfall(tops, more, fanout) is not None
 
     return bisect_left(range(1, most + 1), True, key=too_many)
 
 
 def _tried(scratch: Scratch, amount: _Amount) -> Change | None:
-    """What comes of a restart with more quota, if it helps."""
+    """The change to more quota, if a restart with it helps."""
     state, vc = scratch.state, scratch.request.vc
     chain = state.physical.chains[amount.chain]
     path = chain.types[: amount.level - 1 : -1]
@@ -157,10 +157,10 @@ def with_more(spec: ClusterSpec, vc: str, path: tuple[str, ...], number: int) ->
 
 
 def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
-    """A new engine for another specification of the same nodes that has recovered what runs on the old one.
+    """A new engine for another specification of the same nodes, with the pods recovered that run on the old one.
 
-    As after a real restart, preemptions that were under way are forgotten. Nodes are reported in the order of the
-    configuration: with bad ones among them, what is doomed may depend on it. Raises `SpecError` for an unsound
+    As after a real restart, preemptions under way are forgotten. Nodes are reported in the order of the configuration:
+    if some are bad, what is doomed may depend on it. Raises `SpecError` for an unsound
     specification.
     """
     new = Engine(spec)

@@ -1,4 +1,4 @@
-"""Imagining: changes to a live engine that always roll back, and the smallest part of a change that still helps."""
+"""Changes to a live engine that are only imagined and always rolled back, and the smallest part of one that helps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUDGET: Final = 2000
 
 @contextmanager
 def imagined(engine: Engine) -> Iterator[None]:
-    """Whatever is done to the engine inside is undone at the end."""
+    """All changes to the engine inside the context are undone at its end."""
     journal, version, names = engine.state.journal, engine.version, engine.state.groups.by_name
     mark = journal.begin()
     order = list(names)
@@ -41,14 +41,14 @@ def imagined(engine: Engine) -> Iterator[None]:
     finally:
         journal.rollback(mark)
         engine.version = version
-        if list(names) != order:  # what was dropped came back at the end; inspection lists groups in order
+        if list(names) != order:  # dropped entries came back at the end; inspection lists groups in order
             groups = {name: names[name] for name in order}
             names.clear()
             names.update(groups)
 
 
 class Scratch:
-    """One engine to imagine on, for one request."""
+    """An engine on which changes for one request are imagined."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class Scratch:
         return self.engine.state
 
     def imagine(self) -> AbstractContextManager[None]:
-        """Whatever is done to the engine inside is undone at the end."""
+        """All changes to the engine inside the context are undone at its end."""
         return imagined(self.engine)
 
     def end(self, names: Iterable[str]) -> None:
-        """All pods of some groups are gone, as far as the groups are still there."""
+        """All pods of some groups are gone; groups that no longer exist are skipped."""
         for name in names:
             group = self.state.groups.by_name.get(name)
             if group is not None:
@@ -91,15 +91,15 @@ class Scratch:
         return self.decide(self.request, self.suggested) is not None
 
     def decide(self, request: PodRequest, suggested: Collection[str] | None) -> ChangeOutcome | None:
-        """What would come of a request now, None if it would wait for room, be refused, or cost a sibling."""
-        found = outcome_of(self.engine, request, suggested)
-        if found is not None and self.siblings and any(victim.group in self.siblings for victim in found.victims):
+        """The outcome of a request now, None if it would wait for room, be refused, or preempt a sibling."""
+        result = outcome_of(self.engine, request, suggested)
+        if result is not None and self.siblings and any(victim.group in self.siblings for victim in result.victims):
             return None
-        return found
+        return result
 
 
 def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> ChangeOutcome | None:
-    """What would come of a request, None if it would wait for room or be refused; the state is untouched."""
+    """The outcome of a request, None if it would wait for room or be refused; the state is untouched."""
     try:
         decision = engine.plan(request, suggested)
         if isinstance(decision, Preempt) and not decision.joins:  # only this phase says where it would go
@@ -134,32 +134,32 @@ def outcome(state: State, decision: Decision) -> ChangeOutcome | None:
 
 
 def holder(group: Group, here: int | None = None) -> Holder:
-    """A group as one that holds leaves; `here` is how many of them count, all if not said."""
+    """A group as the holder of its leaves; `here` is how many of them count, None for all."""
     leaves = sum(leaf_number * pods for leaf_number, pods in group.members)
     return Holder(group.name, group.vc, group.priority, hold_of(group), leaves, leaves if here is None else here)
 
 
 def smallest(scratch: Scratch, items: Sequence[Item], change: Callable[[Iterable[Item]], None]) -> list[Item] | None:
-    """A part of `items` that helps if all of it changes, and of which no single one can be left out.
+    """A subset of `items` that helps if all of it changes, and of which no single item can be left out.
 
-    Earlier items are preferred. None if all of them together do not help, or if it takes more than `BUDGET` changes
-    to find out which do; the request must be waiting. Halves are tried before single items, so that k items out of
-    n are found by about ``2 k log(n / k)`` attempts (U. Junker, "QuickXplain", AAAI '04).
+    Earlier items are preferred. None if all items together do not help, or if it takes more than `BUDGET` changes to
+    find out which do; the request must be waiting. Halves are tried before single items, so that k items out of n are
+    found by about ``2 k log(n / k)`` attempts (U. Junker, "QuickXplain", AAAI '04).
     """
     search = _Smallest(scratch, change)
     try:
         with search.changed(items):
             if not scratch.helps():
                 return None
-        found = search.needed(items, changed=False)
-        for item in reversed(found):  # more is not always better for the scheduler: make sure of each one
-            rest = [one for one in found if one != item]
+        needed = search.needed(items, changed=False)
+        for item in reversed(needed):  # more changes are not always better for the scheduler: verify each one
+            rest = [other for other in needed if other != item]
             with search.changed(rest):
                 if scratch.helps():
-                    found = rest
+                    needed = rest
     except _OutOfBudgetError:
         return None
-    return list(found)
+    return list(needed)
 
 
 class _OutOfBudgetError(Exception):
@@ -185,7 +185,7 @@ class _Smallest(Generic[Item]):
             yield
 
     def needed(self, items: Sequence[Item], *, changed: bool) -> Sequence[Item]:
-        """Which items are needed on top of what is changed; `changed` says whether that is new since the last look."""
+        """The items needed beyond the current changes; `changed` says whether these are new since the last test."""
         if changed and self.scratch.helps():
             return []
         if len(items) == 1:

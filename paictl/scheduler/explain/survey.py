@@ -1,4 +1,4 @@
-"""Counting one view: its leaves and nodes by what keeps them from the request, and the groups that hold them."""
+"""Counts one view: its leaves and nodes by what keeps them from the request, and the groups that hold them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NodeUse:
     """A healthy, suggested node of a view."""
 
     room: int
-    """Leaves that the request may have: free ones and those of weaker groups."""
+    """Leaves that the request may take: free ones and those of weaker groups."""
     used: int
     """Leaves used at any priority: fuller nodes are walked first."""
     held: dict[str, int]
@@ -39,9 +39,9 @@ class NodeUse:
 
 @dataclass(slots=True)
 class ViewSurvey:
-    """What is to be found in one view: of virtual cells for a guaranteed request, else of physical ones.
+    """The counts of one view: of virtual cells for a guaranteed request, else of physical ones.
 
-    Both are counted alike by the functions below, whose ids are `Any` where they may be of either kind.
+    The functions below count both in the same way; their ids are `Any` where they may be of either kind.
     """
 
     index: NodeIndex[Any]
@@ -64,22 +64,22 @@ def survey(state: State, request: PodRequest, index: NodeIndex[Any], suggested: 
     """Count a view for a request; walks every leaf of it."""
     cells = index.cells
     tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
-    found = ViewSurvey(index, tree.chain[cells[0]])
+    view_survey = ViewSurvey(index, tree.chain[cells[0]])
     for cell in cells:
         size = len(tree.shape(cell).leaves)
-        found.sizes.append(size)
-        found.cells.update(tree.shape(cell).levels)
+        view_survey.sizes.append(size)
+        view_survey.cells.update(tree.shape(cell).levels)
         bound = state.binding.physical[cell] if request.guaranteed else cell
         if bound != UNBOUND and state.counts.dead[bound]:
             doomed = request.guaranteed and _is_doomed(state, cell)
-            found.leaves["doomed" if doomed else "bad"] += size
-            found.nodes["bad"] += 1
+            view_survey.leaves["doomed" if doomed else "bad"] += size
+            view_survey.nodes["bad"] += 1
         elif suggested is not None and bound != UNBOUND and not suggested.node(bound):
-            found.leaves["not_suggested"] += size
-            found.nodes["not_suggested"] += 1
+            view_survey.leaves["not_suggested"] += size
+            view_survey.nodes["not_suggested"] += 1
         else:
-            found.usable.append(_look(state, request, cell, found))
-    return found
+            view_survey.usable.append(_look(state, request, cell, view_survey))
+    return view_survey
 
 
 def _is_doomed(state: State, cell: VirtualCell) -> bool:
@@ -87,7 +87,7 @@ def _is_doomed(state: State, cell: VirtualCell) -> bool:
     return state.doomed.is_doomed(state.binding.physical[root], state.virtual.preassigned[root].vc)
 
 
-def _look(state: State, request: PodRequest, cell: Any, found: ViewSurvey) -> NodeUse:
+def _look(state: State, request: PodRequest, cell: Any, view_survey: ViewSurvey) -> NodeUse:
     """Count the leaves of a node that may be used."""
     counts, occupancy = state.counts, state.occupancy
     tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
@@ -97,29 +97,29 @@ def _look(state: State, request: PodRequest, cell: Any, found: ViewSurvey) -> No
     node = NodeUse(size, used, {})
     bad = {leaf for leaf in tree.leaves(cell) if is_bad(state, tree, leaf)} if is_bad(state, tree, cell) else set()
     idle_bad = len(bad - priority.keys())
-    found.leaves["free"] += size - used - idle_bad
-    found.leaves["bad"] += idle_bad
+    view_survey.leaves["free"] += size - used - idle_bad
+    view_survey.leaves["bad"] += idle_bad
     node.room -= idle_bad
-    found.nodes["idle"] += not used
+    view_survey.nodes["idle"] += not used
     if not used and not bad:
-        found.free.update(tree.shape(cell).levels)
+        view_survey.free.update(tree.shape(cell).levels)
         return node
     for below, level in zip(tree.subtree(cell), tree.shape(cell).levels, strict=True):
         used_below = counts.used[below] if request.guaranteed else _used(state, below)
-        found.free[level] += not used_below and not is_bad(state, tree, below)
+        view_survey.free[level] += not used_below and not is_bad(state, tree, below)
     for leaf in tree.leaves(cell):
         if leaf not in priority:
             continue
         if request.guaranteed and priority[leaf] < request.priority:
-            found.leaves["weaker"] += 1
+            view_survey.leaves["weaker"] += 1
             node.room -= leaf in bad
             continue
         place = state.binding.physical[leaf] if request.guaranteed else leaf
         reserver = occupancy.reserver.get(place)
-        found.leaves["used" if reserver is None else "reserved"] += 1
+        view_survey.leaves["used" if reserver is None else "reserved"] += 1
         name = reserver or occupancy.user[place]
         node.held[name] = node.held.get(name, 0) + 1
-        found.held[name] += 1
+        view_survey.held[name] += 1
         node.room -= 1
     return node
 
@@ -135,7 +135,7 @@ def sizes_of(request: PodRequest) -> list[int]:
 
 
 def walk(room: Iterable[int], sizes: Sequence[int]) -> bool:
-    """Whether a walk through nodes with so much room, which never goes back, finds a place for every pod."""
+    """Whether a walk through nodes with this room, which never goes back, finds a place for every pod."""
     waiting = iter(sizes)
     need = next(waiting)
     for free in room:
@@ -148,7 +148,7 @@ def walk(room: Iterable[int], sizes: Sequence[int]) -> bool:
 
 
 def packs(room: Iterable[int], sizes: Sequence[int]) -> bool:
-    """Whether nodes with so much room take all pods if the largest come first, each into the fullest that holds it."""
+    """Whether nodes with this room hold all pods, largest first, each on the fullest node that has room for it."""
     left = sorted(room)
     if sum(left) < sum(sizes):
         return False
@@ -160,16 +160,16 @@ def packs(room: Iterable[int], sizes: Sequence[int]) -> bool:
     return True
 
 
-def report(state: State, request: PodRequest, found: ViewSurvey, attempt: RejectedView) -> ViewReport:
-    """A survey with what it means for the request."""
-    chain = state.physical.chains[found.chain]
+def report(state: State, request: PodRequest, view_survey: ViewSurvey, attempt: RejectedView) -> ViewReport:
+    """A survey together with what it means for the request."""
+    chain = state.physical.chains[view_survey.chain]
     by_name = state.groups.by_name
-    holders = [holder(by_name[name], here) for name, here in found.held.items()]
+    holders = [holder(by_name[name], here) for name, here in view_survey.held.items()]
     pods = []
     for leaf_number, number in request.members:
-        rooms = [node.room // leaf_number for node in found.usable]
+        rooms = [node.room // leaf_number for node in view_survey.usable]
         pods.append(PodFit(leaf_number, number, sum(rooms), sum(room > 0 for room in rooms)))
-    nodes = found.nodes
+    nodes = view_survey.nodes
     return ViewReport(
         view=attempt.view,
         vc=attempt.vc,
@@ -177,30 +177,31 @@ def report(state: State, request: PodRequest, found: ViewSurvey, attempt: Reject
         leaf_type=chain.leaf_type,
         failure=attempt.failure,
         needed=attempt.needed,
-        leaves=LeafCounts(total=sum(found.sizes), **found.leaves),
-        nodes=NodeCounts(len(found.sizes), nodes["bad"], nodes["not_suggested"], nodes["idle"]),
+        leaves=LeafCounts(total=sum(view_survey.sizes), **view_survey.leaves),
+        nodes=NodeCounts(len(view_survey.sizes), nodes["bad"], nodes["not_suggested"], nodes["idle"]),
         levels=tuple(
-            LevelCounts(chain.types[level], found.cells[level], found.free[level])
-            for level in sorted(found.cells, reverse=True)
+            LevelCounts(chain.types[level], view_survey.cells[level], view_survey.free[level])
+            for level in sorted(view_survey.cells, reverse=True)
         ),
         pods=tuple(pods),
-        promises=_promises(state, request, found) if request.guaranteed else (),
-        holders=tuple(sorted(holders, key=lambda one: (-one.here, one.group))),
-        ever=walk(found.sizes, sizes_of(request)),
-        elsewhere=_elsewhere(state, found) if request.guaranteed else 0,
-        by_order=attempt.failure is Failure.CAPACITY and packs([node.room for node in found.usable], sizes_of(request)),
+        promises=_promises(state, request, view_survey) if request.guaranteed else (),
+        holders=tuple(sorted(holders, key=lambda row: (-row.here, row.group))),
+        ever=walk(view_survey.sizes, sizes_of(request)),
+        elsewhere=_elsewhere(state, view_survey) if request.guaranteed else 0,
+        by_order=attempt.failure is Failure.CAPACITY
+        and packs([node.room for node in view_survey.usable], sizes_of(request)),
     )
 
 
-def _promises(state: State, request: PodRequest, found: ViewSurvey) -> tuple[PromiseUse, ...]:
+def _promises(state: State, request: PodRequest, view_survey: ViewSurvey) -> tuple[PromiseUse, ...]:
     """The preassigned cells of a view, highest level first."""
-    types = state.physical.chains[found.chain].types
+    types = state.physical.chains[view_survey.chain].types
     if request.pinned_id:
-        root = state.virtual.root[found.index.cells[0]]
+        root = state.virtual.root[view_survey.index.cells[0]]
         return (PromiseUse(types[state.virtual.level[root]], 1, int(not state.counts.used[root]), 0),)
     out = []
     for level in range(len(types) - 1, 0, -1):
-        key = (request.vc, found.chain, level)
+        key = (request.vc, view_survey.chain, level)
         if roots := state.binding.roots.get(key):
             doomed = state.doomed.cells.get(key, 0).bit_count()
             out.append(PromiseUse(types[level], len(roots), state.binding.open_roots[key].bit_count(), doomed))
@@ -208,20 +209,20 @@ def _promises(state: State, request: PodRequest, found: ViewSurvey) -> tuple[Pro
 
 
 def _idle_bad(state: State, node: PhysicalCell) -> int:
-    """Bad leaves of a physical node that nobody holds."""
+    """Unused bad leaves of a physical node."""
     if not state.counts.bad[node]:
         return 0
-    held = state.occupancy.priority
-    return sum(state.counts.bad[leaf] and leaf not in held for leaf in state.physical.leaves(node))
+    priorities = state.occupancy.priority
+    return sum(state.counts.bad[leaf] and leaf not in priorities for leaf in state.physical.leaves(node))
 
 
-def _elsewhere(state: State, found: ViewSurvey) -> int:
+def _elsewhere(state: State, view_survey: ViewSurvey) -> int:
     """Free leaves on healthy nodes of the chain that are not among the view's free ones."""
-    chain, counts = state.physical.chains[found.chain], state.counts
+    chain, counts = state.physical.chains[view_survey.chain], state.counts
     size = chain.leaves[chain.node_level]
     free = sum(
         size - counts.opportunistic[node] - counts.guaranteed[node] - _idle_bad(state, node)
-        for node in state.physical.at[found.chain][chain.node_level]
+        for node in state.physical.at[view_survey.chain][chain.node_level]
         if not counts.dead[node]
     )
-    return max(0, free - found.leaves["free"])
+    return max(0, free - view_survey.leaves["free"])

@@ -1,6 +1,6 @@
-"""The phrases of an explanation: what was tried, what was found there, what would help and what would come of it.
+"""The phrases of an explanation: what was tried, what is there, what would help and with what outcome.
 
-Every phrase is an `i18n.Text`: English as it is, and the language of its reader where it is shown.
+Every phrase is an `i18n.Text`: English in code, and the reader's language where it is shown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     )
 
 SHOWN: Final = 3
-"""So many groups, nodes or pods are named before the rest is only counted."""
+"""Groups, nodes or pods that are named before the rest is only counted."""
 
 
 @frozen
 class Names:
-    """How those who read an explanation call things; by themselves pods have priorities and no classes."""
+    """What the readers of an explanation call things; without it, pods have priorities and no classes."""
 
     priority: Callable[[int], str | None] = lambda _: None
     """The class of a priority, None where it has none."""
@@ -47,7 +47,7 @@ FULL: Final = Names()
 
 
 def tried_text(number: int, view: ViewReport) -> Text:
-    """Where was looked, and why that was in vain."""
+    """Which view was tried, and why it has no place."""
     chain, pin = view.view.removeprefix("chain "), view.view.removeprefix("pinned cell ")
     place = text("chain {name}", name=chain) if chain != view.view else text("pinned cell {name}", name=pin)
     where = (
@@ -72,7 +72,7 @@ def _failure(failure: Failure) -> Text:
 
 
 def unpromised_text(explanation: Explanation) -> Text:
-    """That there are devices, but not for this VC."""
+    """A note that there are unused devices, but not for this VC."""
     request = explanation.request
     unused = (
         text("Unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("Unused devices")
@@ -111,7 +111,7 @@ def view_texts(view: ViewReport, names: Names) -> list[Text]:
 
 
 def _sizes(view: ViewReport) -> Iterator[Text]:
-    """How many devices, cells and nodes there are, and what becomes of them."""
+    """How many devices, cells and nodes there are, and how they are used."""
     leaves, nodes = view.leaves, view.nodes
     parts = (
         (leaves.free, "{number} free"),
@@ -122,7 +122,7 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
         (leaves.doomed, "{number} doomed: only bad hardware can serve them"),
         (leaves.not_suggested, "{number} on nodes not suggested"),
     )
-    shown = joined(", ", (text(what, number=number) for number, what in parts if number))
+    shown = joined(", ", (text(template, number=number) for number, template in parts if number))
     yield text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
                       needed=view.needed, total=leaves.total, shown=shown)  # fmt: skip
     free = joined(", ", (text("{free} of {total} {type}", free=level.free, total=level.total, type=level.cell_type)
@@ -133,18 +133,18 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
         (nodes.bad, "{number} bad"),
         (nodes.not_suggested, "{number} not suggested"),
     )
-    extra = [text(what, number=number) for number, what in kinds if number]
+    extra = [text(template, number=number) for number, template in kinds if number]
     yield text("Nodes: {nodes}; {rooms}.", nodes=joined(", ", [str(nodes.total), *extra]),
                       rooms=joined("; ", map(_room, view.pods)))  # fmt: skip
 
 
-def _promise(one: PromiseUse) -> Text:
+def _promise(promise: PromiseUse) -> Text:
     """One kind of cell that a VC is promised."""
-    cells, what = counted("{count} cell", "{count} cells", one.number), one.cell_type
-    if not one.doomed:
-        return text("{cells} of {type}, {free} of them free", cells=cells, type=what, free=one.free)
-    return text("{cells} of {type}, {free} of them free, {doomed} on bad hardware only", cells=cells, type=what,
-                free=one.free, doomed=one.doomed)  # fmt: skip
+    cells, cell_type = counted("{count} cell", "{count} cells", promise.number), promise.cell_type
+    if not promise.doomed:
+        return text("{cells} of {type}, {free} of them free", cells=cells, type=cell_type, free=promise.free)
+    return text("{cells} of {type}, {free} of them free, {doomed} on bad hardware only", cells=cells, type=cell_type,
+                free=promise.free, doomed=promise.doomed)  # fmt: skip
 
 
 def _room(pod: PodFit) -> Text:
@@ -167,13 +167,13 @@ def lost_text(cells: Sequence[LostCell]) -> Text:
 
 
 def way_text(change: Change, names: Names) -> Text:
-    """One change and what would come of it."""
-    what, outcome = change_text(change, names), outcome_text(change.outcome, names)
+    """One change and its outcome."""
+    phrase, outcome = change_text(change, names), outcome_text(change.outcome, names)
     if change.smallest:
-        return text("{change}: it would {outcome}.", change=what, outcome=outcome)
+        return text("{change}: it would {outcome}.", change=phrase, outcome=outcome)
     return text(
         "{change}: it would {outcome} (a smaller change may be enough: not everything was tried).",
-        change=what, outcome=outcome,
+        change=phrase, outcome=outcome,
     )  # fmt: skip
 
 
@@ -186,10 +186,10 @@ def _repairs(change: Change) -> Text:
     if change.nodes and change.devices:
         return text("nodes ({nodes}) and devices ({devices}) become healthy again", nodes=nodes, devices=devices)
     if change.devices:
-        one = len(change.devices) == 1
+        single = len(change.devices) == 1
         return (
             text("device becomes healthy again: {devices}", devices=devices)
-            if one else text("devices become healthy again: {devices}", devices=devices)
+            if single else text("devices become healthy again: {devices}", devices=devices)
         )  # fmt: skip
     return (
         text("node becomes healthy again (ready, not cordoned): {nodes}", nodes=nodes)
@@ -235,32 +235,36 @@ def change_text(change: Change, names: Names = FULL) -> Text:
 
 
 def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:
-    """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
+    """Where a pod and the rest of its group would run, and at whose cost; follows the word "would"."""
     places = [
         f"{node} [{isolation_text(tuple(sorted(devices)), outcome.instances)}]" for node, devices in outcome.places
     ]
-    said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
+    phrase = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
         victims = _listed([_group(victim, names) for victim in outcome.victims], "more group", "more groups")
-        said = text("preempt {victims}, then {rest}", victims=victims, rest=said)
+        phrase = text("preempt {victims}, then {rest}", victims=victims, rest=phrase)
     if outcome.lazy:
         lazy = _listed([_group(holder, names) for holder in outcome.lazy], "more group", "more groups")
-        said = text("{rest}, while {lazy} would lose the guarantee and run on", rest=said, lazy=lazy)
-    return said
+        phrase = text("{rest}, while {lazy} would lose the guarantee and run on", rest=phrase, lazy=lazy)
+    return phrase
 
 
-def _group(one: Holder, names: Names) -> str:
-    return text(ANOTHER) if one.group == ANOTHER else names.short(one.group)
+def _group(holder: Holder, names: Names) -> str:
+    return text(ANOTHER) if holder.group == ANOTHER else names.short(holder.group)
 
 
-def _holder(one: Holder, leaves: int, names: Names) -> Text:
-    what = text("priority {priority}", priority=one.priority) if one.hold is Hold.GUARANTEED else text(str(one.hold))
-    if one.group == ANOTHER:
-        name = names.priority(one.priority)
-        what = text("class {name}", name=name) if name and one.hold is Hold.GUARANTEED else what
-        return text("{group} ({devices}, {what})", group=_group(one, names), devices=_devices(leaves), what=what)
-    return text("{group} ({devices}, VC {vc}, {what})", group=names.short(one.group), devices=_devices(leaves),
-                vc=one.vc, what=what)  # fmt: skip
+def _holder(holder: Holder, leaves: int, names: Names) -> Text:
+    standing = (
+        text("priority {priority}", priority=holder.priority)
+        if holder.hold is Hold.GUARANTEED
+        else text(str(holder.hold))
+    )
+    if holder.group == ANOTHER:
+        name = names.priority(holder.priority)
+        standing = text("class {name}", name=name) if name and holder.hold is Hold.GUARANTEED else standing
+        return text("{group} ({devices}, {what})", group=_group(holder, names), devices=_devices(leaves), what=standing)
+    return text("{group} ({devices}, VC {vc}, {what})", group=names.short(holder.group), devices=_devices(leaves),
+                vc=holder.vc, what=standing)  # fmt: skip
 
 
 def members_text(members: Sequence[tuple[int, int]]) -> Text:
@@ -270,18 +274,18 @@ def members_text(members: Sequence[tuple[int, int]]) -> Text:
 
 
 def smaller_text(change: Change, names: Names) -> Text:
-    """What would run now if less was asked for."""
+    """What would run now if the group asked for less."""
     return text("Smaller, it would not have to wait: {pods} would {outcome}.", pods=members_text(change.members),
                 outcome=outcome_text(change.outcome, names))  # fmt: skip
 
 
-def _listed(texts: Sequence[str], one: str, many: str) -> Text:
-    """The first few of some texts, and how many more there are; `one` and `many` say of what."""
+def _listed(texts: Sequence[str], singular: str, plural: str) -> Text:
+    """The first few of some texts, and how many more there are; `singular` and `plural` name what is counted."""
     rest = len(texts) - SHOWN
     if rest <= 1:  # naming the last one is no longer than counting it
         return joined(", ", texts)
     return text("{first} and {more}", first=joined(", ", texts[:SHOWN]),
-                more=counted(f"{{count}} {one}", f"{{count}} {many}", rest))  # fmt: skip
+                more=counted(f"{{count}} {singular}", f"{{count}} {plural}", rest))  # fmt: skip
 
 
 def _pods(number: int) -> Text:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _OF_THE_GANG: Final = (ChangeKind.OPPORTUNISTIC, ChangeKind.PRIORITY)
-"""What cannot change for one member of a gang that runs."""
+"""Changes that are impossible for one member of a running gang."""
 
 
 def explain(
@@ -39,11 +39,11 @@ def explain(
     *,
     siblings: Collection[str] = (),
 ) -> Explanation:
-    """Why a request is decided on as it is now, and what would let it run if it waits; the state is untouched.
+    """Why the decision about a request is what it is now, and what would let it run if it waits; changes nothing.
 
     `suggested` are the names of the nodes that kube-scheduler offers, None for all. `siblings` are groups that live
-    and die with the pod's own, as the other tasks of its job do: their end is no way to let it run. A request that
-    would bind, or preempt, comes back with its outcome alone. Raises `RequestError` if the request cannot be served
+    and die with the pod's own, as the other tasks of its job do: ending them would not let it run. For a request that
+    would bind or preempt, only the outcome is returned. Raises `RequestError` if the request cannot be served
     as it stands.
     """
     decision = engine.plan(request, suggested)
@@ -51,41 +51,42 @@ def explain(
         verdict = PodVerdict.BIND if isinstance(decision, Bind) else PodVerdict.PREEMPT
         return Explanation(request, verdict, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
     if decision.request.group in engine.state.groups.by_name:
-        return _of_member(engine, request, suggested, siblings)
+        return _explain_member(engine, request, suggested, siblings)
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
     offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
     surveys = [survey(state, request, index, offered) for _, index in candidate_views(state, request)]
     reports = tuple(
-        report(state, request, found, attempt) for found, attempt in zip(surveys, decision.attempts, strict=True)
+        report(state, request, view_survey, attempt)
+        for view_survey, attempt in zip(surveys, decision.attempts, strict=True)
     )
     scratch = Scratch(engine, request, suggested, siblings)
-    found = changes(scratch, surveys)
-    physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
-    return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request),
+    remedies = changes(scratch, surveys)
+    physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in remedies)
+    return Explanation(request, PodVerdict.WAIT, None, reports, physical, remedies, _pins(state, request),
                        smaller(scratch))  # fmt: skip
 
 
-def _of_member(
+def _explain_member(
     engine: Engine, request: PodRequest, suggested: Collection[str] | None, siblings: Collection[str]
 ) -> Explanation:
-    """Why a member of a gang that runs has no other place: that of a pod of its own, were its old place given up."""
+    """Why a member of a running gang has no other place: explained as a pod of its own, with its old place given up."""
     group = engine.state.groups.by_name[request.group]
     slot = repair.open_slot(engine.state, group, request, suggested)
     assert slot is not None  # noqa: S101 - it waits, so its gang has a free slot
     part = repair.member_request(engine.state, group, request, slot)
     slots = (slot,) if group.state is GroupState.ALLOCATED else ()
-    alone = _of_slots(engine, group, part, slots, (), suggested, siblings)
+    alone = _explain_slots(engine, group, part, slots, (), suggested, siblings)
     if group.state is not GroupState.ALLOCATED or group.virtual is None:
         return alone
-    return replace(alone, together=_of_joint(engine, group, request, slot, suggested, siblings))
+    return replace(alone, together=_joint_move(engine, group, request, slot, suggested, siblings))
 
 
-def _of_slots(
+def _explain_slots(
     engine: Engine, group: Group, part: PodRequest, slots: tuple[Slot, ...], given_up: tuple[str, ...],
     suggested: Collection[str] | None, siblings: Collection[str],
 ) -> Explanation:  # fmt: skip
-    """Why some members of a gang have no other places: those of a gang of their own, were their old ones given up."""
+    """Why some members of a gang have no other places: explained as a gang of their own, with their old places free."""
     state = engine.state
     with Scratch(engine, part, suggested).imagine():
         for name in given_up:
@@ -100,21 +101,21 @@ def _of_slots(
     return replace(explanation, request=replace(part, group=group.name), changes=possible, smaller=None, pins=())
 
 
-def _of_joint(
+def _joint_move(
     engine: Engine, group: Group, request: PodRequest, slot: Slot, suggested: Collection[str] | None,
     siblings: Collection[str],
 ) -> JointMove | None:  # fmt: skip
-    """What lost members wait for that could move together: of the smallest move that one change would allow."""
+    """What lost members that could move together wait for: the smallest move that a single change would allow."""
     state = engine.state
     counted = not request.ignore_suggested or not group.ignore_suggested
     first: JointMove | None = None
     for slots, given_up in repair.joint_moves(state, group, slot, suggested if counted else None):
         part = repair.joint_request(state, group, request, slots)
-        begun = (part.group,) if part.group in state.groups.by_name and part.group not in given_up else ()
-        found = _of_slots(engine, group, part, slots, given_up + begun, suggested, siblings)
-        if found.decision is PodVerdict.WAIT:
-            move = JointMove(_lost_cells(state, group, slots), found)
-            if found.changes:
+        own_preemption = (part.group,) if part.group in state.groups.by_name and part.group not in given_up else ()
+        explanation = _explain_slots(engine, group, part, slots, given_up + own_preemption, suggested, siblings)
+        if explanation.decision is PodVerdict.WAIT:
+            move = JointMove(_lost_cells(state, group, slots), explanation)
+            if explanation.changes:
                 return move
             first = first or move
     return first

@@ -1,4 +1,4 @@
-"""An explanation in words: one line a thought, from the request over the views to what would help."""
+"""An explanation in words, one line for each point: the request, the views, and what would help."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation, JointMove
 
 DETAILED: Final = 2
-"""So many views are shown in detail; of the others one line each."""
+"""Views that are shown in detail; each of the others gets one line."""
 
 
 @frozen
 class ViewText:
-    """Where was looked and why in vain, and below it what was found there."""
+    """Which view was tried and why it has no place, and the details below it."""
 
     tried: Text
-    found: tuple[Text, ...]
+    details: tuple[Text, ...]
 
 
 @frozen
@@ -47,18 +47,18 @@ class ExplanationText:
     views: tuple[ViewText, ...] = ()
     notes: tuple[Text, ...] = ()
     ways: Text | None = None
-    """What stands above the changes, or that there are none."""
+    """The heading of the changes, or a sentence that there are none."""
     changes: tuple[Text, ...] = ()
     """In the order of `Explanation.changes`."""
     smaller: Text | None = None
     together: tuple[Text, ...] = ()
-    """Of a lost pod: what it and others of its gang that are lost wait for together, and what would let them move."""
+    """For a lost pod: what it and its gang's other lost pods wait for together, and what would let them move."""
 
 
 def render(explanation: Explanation, names: Names = FULL, *, full: bool = False) -> list[str]:
-    """The lines of an explanation, without line ends; priorities to take are said by class where they have one.
+    """The lines of an explanation, without line ends; suggested priorities are given by class if they have one.
 
-    Only the first views are shown in detail; `full` shows all of them, and what smaller group would run.
+    Only the first views are shown in detail; `full` shows all of them, and the smaller group that would run.
     """
     words = wording(explanation, names)
     if words.outcome is not None:
@@ -67,7 +67,7 @@ def render(explanation: Explanation, names: Names = FULL, *, full: bool = False)
     for number, view in enumerate(words.views, 1):
         lines.append(view.tried)
         if full or number <= DETAILED:
-            lines += [joined("", ["   ", line]) for line in view.found]
+            lines += [joined("", ["   ", line]) for line in view.details]
     lines += words.notes
     if words.ways is not None:
         lines.append(words.ways)
@@ -124,7 +124,7 @@ def _together(move: JointMove, names: Names) -> Iterator[Text]:
     words = wording(move.explanation, names)
     for view in words.views[:DETAILED]:
         yield view.tried
-        yield from (joined("", ["   ", line]) for line in view.found)
+        yield from (joined("", ["   ", line]) for line in view.details)
     yield (
         text("Any one of these would let them move together now, least disturbing first:") if words.changes
         else text("No single change of nodes, quota or running groups was found that would let them move together.")

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class Losses:
-    """Losses of whole groups: one falls as soon as one of its leaves is taken, and then costs nothing more."""
+    """Losses of whole groups: a group falls as soon as one of its leaves is taken, and then costs nothing more."""
 
-    __slots__ = ("_known", "_loss", "_state", "fallen", "in_parts")
+    __slots__ = ("_loss", "_loss_of", "_state", "fallen", "in_parts")
 
     def __init__(self, state: State, loss: Callable[[Group], int]) -> None:
         self._state = state
         self._loss = loss
-        self._known: dict[str, int] = {}
+        self._loss_of: dict[str, int] = {}
         self.in_parts = False
-        """Whether a leaf costs only its part of what its group loses: the others may be of use to the search, too."""
+        """Whether a leaf costs only its share of its group's loss: the search may use the other leaves as well."""
         self.fallen: frozenset[str] = frozenset()
-        """Groups that go anyway, as far as the search has come."""
+        """Groups that have to go for the leaves taken so far."""
 
     def group(self, name: str) -> int:
         """What a group loses."""
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._loss(self._state.groups.by_name[name])
-        return known
+        loss = self._loss_of.get(name)
+        if loss is None:
+            loss = self._loss_of[name] = self._loss(self._state.groups.by_name[name])
+        return loss
 
     def users(self, leaves: Iterable[PhysicalCell]) -> set[str]:
         """The groups that use some of the leaves."""
@@ -40,11 +40,11 @@ class Losses:
         return {user[leaf] for leaf in leaves if leaf in user}
 
     def of(self, leaves: Iterable[PhysicalCell]) -> int:
-        """What all users of the leaves lose together, but those that go anyway."""
+        """What all users of the leaves lose together, without those that have fallen."""
         if self.in_parts:
             user = self._state.occupancy.user
-            number = Counter(user[leaf] for leaf in leaves if leaf in user and user[leaf] not in self.fallen)
-            return sum(self.group(name) * here // self._size(name) for name, here in number.items())
+            counts = Counter(user[leaf] for leaf in leaves if leaf in user and user[leaf] not in self.fallen)
+            return sum(self.group(name) * taken // self._size(name) for name, taken in counts.items())
         return sum(map(self.group, self.users(leaves) - self.fallen))
 
     def _size(self, name: str) -> int:

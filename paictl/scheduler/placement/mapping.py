@@ -52,9 +52,9 @@ class Paths:
                 elif physical[above] != UNBOUND:
                     self.below.setdefault(above, []).append(cell)
                 else:
-                    known = above in self.children
+                    has_children = above in self.children
                     self.children.setdefault(above, []).append(cell)
-                    if not known:
+                    if not has_children:
                         cell = above
                         continue
                 break
@@ -66,15 +66,15 @@ def map_leaves(
     """A physical leaf for each virtual leaf of one view, or None if only bad or non-suggested nodes would do."""
     paths = Paths(leaves, state)
     mapper = _Mapper(state, suggested, paths) if losses is None else _SparingMapper(state, suggested, paths, losses)
-    if len(paths.roots) > 1:  # a second cell is looked for as if the first was taken
+    if len(paths.roots) > 1:  # the search for a second cell takes the first as taken
         mark = state.journal.begin()
         try:
-            found = mapper.map_roots()
+            is_mapped = mapper.map_roots()
         finally:
             state.journal.rollback(mark)
     else:
-        found = mapper.map_roots()
-    return paths.mapped if found and mapper.map_below() else None
+        is_mapped = mapper.map_roots()
+    return paths.mapped if is_mapped and mapper.map_below() else None
 
 
 class _Mapper:
@@ -121,17 +121,17 @@ class _Mapper:
                 if self._fit(root, cell):
                     return cell
             else:
-                found = self._descend(root, level, self._candidates(self.tree.children(cell)))
-                if found != NO_PHYSICAL:
-                    return found
+                match = self._descend(root, level, self._candidates(self.tree.children(cell)))
+                if match != NO_PHYSICAL:
+                    return match
         return NO_PHYSICAL
 
     def _allocate_relaxed(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
         """A cell from higher levels, splitting as many free cells there as no promise needs.
 
-        `_allocate` splits one cell, and only from the lowest level that has any: all that fits may lie there and be
-        bad, or not suggested, while higher cells stand idle. Those may be split as well, but not so many that another
-        VC's promise of a whole one could no longer be kept; the surplus says how many.
+        `_allocate` splits one cell, and only from the lowest level that has any: every cell that fits there may be bad,
+        or not suggested, while higher cells are idle. Those may be split as well, but not so many that the promise of
+        a whole cell to another VC could no longer be kept; the surplus says how many.
         """
         state = self.state
         counts, spare = state.buddy.count[chain], self._surplus(chain)
@@ -180,18 +180,18 @@ class _Mapper:
         return True
 
     def _match(self, virtual: list[VirtualCell], candidates: list[PhysicalCell]) -> bool:
-        """`_map` when first come, first served failed: give way wherever all cells can still be served."""
+        """Map where the greedy `_map` failed: each cell takes the first candidate that leaves one for later cells."""
         fits = {cell: [candidate for candidate in candidates if self._fit(cell, candidate)] for cell in virtual}
         chosen: dict[VirtualCell, PhysicalCell] = {}
         for position, cell in enumerate(virtual):
             rest = virtual[position + 1 :]
-            for one in fits[cell]:
-                if one not in chosen.values() and _matchable(rest, fits, {*chosen.values(), one}):
-                    chosen[cell] = one
+            for candidate in fits[cell]:
+                if candidate not in chosen.values() and _matchable(rest, fits, {*chosen.values(), candidate}):
+                    chosen[cell] = candidate
                     break
             else:
                 return False
-        return all(self._fit(cell, one) for cell, one in chosen.items())
+        return all(self._fit(cell, candidate) for cell, candidate in chosen.items())
 
     def _free(self, chain: ChainIndex, level: int) -> Iterator[PhysicalCell]:
         """Usable free cells of a level, in order of preference."""
@@ -227,7 +227,7 @@ class _SparingMapper(_Mapper):
         self.losses = losses
 
     def _allocate(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
-        """As `_allocate`, and as well from higher levels, of which one cell may be split if each has one to spare."""
+        """Like `_allocate`, but also from higher levels: one of their cells may be split if each has one to spare."""
         counts = self.state.buddy.count[chain]
         start = next((at for at in range(level, len(counts)) if counts[at]), 0)
         return self._least(root, self._permitted(chain, level, start)) if start else NO_PHYSICAL
@@ -260,7 +260,7 @@ class _SparingMapper(_Mapper):
         return True
 
     def _least(self, virtual: VirtualCell, candidates: Iterable[PhysicalCell]) -> PhysicalCell:
-        """The candidate on which `virtual` fits and takes least; it is fitted there, and its users fall."""
+        """The candidate on which `virtual` fits at the least loss; it is fitted there, and the leaves' users fall."""
         best, least, fallen = NO_PHYSICAL, -1, self.losses.fallen
         for cell in candidates:
             self.losses.fallen = fallen
@@ -296,11 +296,11 @@ def _matchable(
     owner: dict[PhysicalCell, VirtualCell] = {}
 
     def place(cell: VirtualCell, seen: set[PhysicalCell]) -> bool:
-        for one in fits[cell]:
-            if one not in used and one not in seen:
-                seen.add(one)
-                if one not in owner or place(owner[one], seen):
-                    owner[one] = cell
+        for candidate in fits[cell]:
+            if candidate not in used and candidate not in seen:
+                seen.add(candidate)
+                if candidate not in owner or place(owner[candidate], seen):
+                    owner[candidate] = cell
                     return True
         return False
 

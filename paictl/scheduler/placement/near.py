@@ -1,7 +1,7 @@
 """A place for members of a gang, as near as possible to where one was: its node, its rack, and so on upwards.
 
-Within a cell the VC's own cells that are bound there already go before ones that would have to be taken. A free place
-goes before one for which others have to leave, even if that one is nearer.
+Within a cell, cells that the VC already has there are preferred to ones that it would have to take. A free place is
+preferred to one from which other pods have to go, even if that one is nearer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cells.ids import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.placement.search import Found, SearchAttempt, candidate_views
+from paictl.scheduler.placement.search import FoundPlacement, SearchAttempt, candidate_views
 from paictl.scheduler.placement.suggested import Suggested
 
 if TYPE_CHECKING:
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from paictl.scheduler.views import NodeIndex
 
 MAPPINGS: Final = 32
-"""Virtual nodes that are tried in one cell: which of them stands where is only known once it is mapped."""
+"""Virtual nodes that are tried in one cell: where each of them lies is known only once it is mapped."""
 
 
 def search_near(
     state: State, request: PodRequest, anchor: PhysicalCell, offered: Collection[str] | None
-) -> Found | tuple[RejectedView, ...]:
+) -> FoundPlacement | tuple[RejectedView, ...]:
     """A place for a request in the chain of `anchor`, the leaf to stay close to; several pods get theirs in one cell.
 
-    `offered` are the names of the nodes that count, None for all. Why there is none is said of the whole chain. Raises
-    `RequestError` as `search` does.
+    `offered` are the names of the nodes that count, None for all. The reasons for a failure concern the whole chain.
+    Raises `RequestError` as `search` does.
     """
     chain = state.physical.chain[anchor]
     kind, needed = state.physical.chains[chain], sum(leaves * pods for leaves, pods in request.members)
     views = [view for view in candidate_views(state, request) if _chain(state, request, view[1]) == chain]
-    second: Found | None = None
-    suggested = Suggested(frozenset(), state.physical)  # of no node, if none of the chain is offered
+    fallback: FoundPlacement | None = None
+    suggested = Suggested(frozenset(), state.physical)  # no node, in case none of the chain is offered
     for names in _scopes(state, anchor, offered):
         suggested = Suggested(names, state.physical)
         if len(names) * kind.leaves[kind.node_level] < needed:
             continue
         for bound in (True, False) if request.guaranteed else (False,):
             for _, index in views:
-                found = _Near(state, request, suggested, bound=bound).find(index)
-                if not isinstance(found, Found) or _is_bad(state, found):
+                result = _Near(state, request, suggested, bound=bound).find(index)
+                if not isinstance(result, FoundPlacement) or _is_bad(state, result):
                     continue
-                if not found.lazy and not _used(state, found):
-                    return found
-                second = second or found
-    if second is not None:
-        return second
+                if not result.lazy and not _used(state, result):
+                    return result
+                fallback = fallback or result
+    if fallback is not None:
+        return fallback
     attempt = _Near(state, request, suggested, bound=False)
     return tuple(attempt.failed(label, index, _failure(attempt.find(index))) for label, index in views)
 
@@ -85,23 +85,25 @@ def _scopes(state: State, anchor: PhysicalCell, offered: Collection[str] | None)
         cell = tree.parent[cell]
 
 
-def _used(state: State, found: Found) -> bool:
-    """Whether somebody has to leave a place, or has reserved it."""
+def _used(state: State, candidate: FoundPlacement) -> bool:
+    """Whether a place is used or reserved, even in part."""
     user, reserver = state.occupancy.user, state.occupancy.reserver
-    return any(leaf in user or leaf in reserver for pods in found.placement.physical for row in pods for leaf in row)
+    return any(
+        leaf in user or leaf in reserver for pods in candidate.placement.physical for row in pods for leaf in row
+    )
 
 
-def _is_bad(state: State, found: Found) -> bool:
+def _is_bad(state: State, candidate: FoundPlacement) -> bool:
     """Whether a place has a bad leaf: the unbound part of a node was mapped onto it."""
-    return any(state.counts.bad[leaf] for pods in found.placement.physical for row in pods for leaf in row)
+    return any(state.counts.bad[leaf] for pods in candidate.placement.physical for row in pods for leaf in row)
 
 
-def _failure(found: Found | Failure) -> Failure:
-    return Failure.BAD_NODE if isinstance(found, Found) else found  # one was found in vain: it has a bad leaf
+def _failure(result: FoundPlacement | Failure) -> Failure:
+    return Failure.BAD_NODE if isinstance(result, FoundPlacement) else result  # the place found has a bad leaf
 
 
 class _Near(SearchAttempt):
-    """The pods in one cell; with `bound` only on virtual cells below one that stands there already."""
+    """A search within one cell; with `bound`, only on virtual cells that are bound there already."""
 
     def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, *, bound: bool) -> None:
         super().__init__(state, request, suggested)
@@ -109,20 +111,20 @@ class _Near(SearchAttempt):
         self.tried: set[VirtualCell] = set()
         """Virtual nodes that could not be mapped into the cell."""
 
-    def find(self, index: NodeIndex[Any]) -> Found | Failure:
+    def find(self, index: NodeIndex[Any]) -> FoundPlacement | Failure:
         """A place in a view."""
         if not self.request.guaranteed:
             return self.opportunistic(index)
-        found: Found | Failure
+        result: FoundPlacement | Failure
         for _ in range(MAPPINGS):
             before = len(self.tried)
-            found = self.guaranteed(index)  # type: ignore[arg-type]
-            if isinstance(found, Found) or len(self.tried) == before:
+            result = self.guaranteed(index)  # type: ignore[arg-type]
+            if isinstance(result, FoundPlacement) or len(self.tried) == before:
                 break
-        return found
+        return result
 
     def _allowed(self) -> Callable[[VirtualCell], bool] | None:
-        """Whether a virtual node may stand in the cell, as far as it or a cell above it is bound."""
+        """Whether a virtual node may lie in the cell: the first bound cell at or above it decides."""
         suggested, virtual, physical = self.suggested, self.state.virtual, self.state.binding.physical
         assert suggested is not None  # noqa: S101 - there is always a scope
 
@@ -138,14 +140,14 @@ class _Near(SearchAttempt):
 
         return may_stand
 
-    def _map(self, virtual: Placed[VirtualCell]) -> Found | Failure:
-        found = super()._map(virtual)
-        if not isinstance(found, Found):
+    def _map(self, virtual: Placed[VirtualCell]) -> FoundPlacement | Failure:
+        result = super()._map(virtual)
+        if not isinstance(result, FoundPlacement):
             pods = [row for rows in virtual for row in rows]
             mapped, failed = 0, len(pods)
-            while failed - mapped > 1:  # its node is tried no more with which those before it have no place
+            while failed - mapped > 1:  # find the first pod that cannot be mapped; its node is not tried again
                 middle = (mapped + failed) // 2
-                if isinstance(super()._map((tuple(pods[:middle]),)), Found):
+                if isinstance(super()._map((tuple(pods[:middle]),)), FoundPlacement):
                     mapped = middle
                 else:
                     failed = middle
@@ -153,4 +155,4 @@ class _Near(SearchAttempt):
             while cell not in nodes:
                 cell = self.state.virtual.parent[cell]
             self.tried.add(cell)
-        return found
+        return result

@@ -72,11 +72,11 @@ def pack(
 
 
 def _fitting(step: Step, need: int) -> int:
-    found = 0
+    fitting = 0
     for free, slots in step.items():
         if free >= need:
-            found |= slots
-    return found
+            fitting |= slots
+    return fitting
 
 
 def choose(candidates: Sequence[int], number: int, sizes: Sequence[int]) -> list[int]:
@@ -94,7 +94,7 @@ def choose(candidates: Sequence[int], number: int, sizes: Sequence[int]) -> list
         below: dict[int, list[int]] = {}
         for position in candidates:
             below.setdefault(position // size, []).append(position)
-        for found in below.values():  # in order of their first candidate
-            if len(found) >= number:
-                return found[:number]
+        for positions in below.values():  # in order of their first candidate
+            if len(positions) >= number:
+                return positions[:number]
     raise ValueError(f"{number} of {len(candidates)} candidates do not fit one node")

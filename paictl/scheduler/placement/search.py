@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Found:
+class FoundPlacement:
     """A place, and the groups that have to be lazily preempted for it, in order."""
 
     placement: Placement
@@ -36,27 +36,27 @@ class Found:
 
 def search(
     state: State, request: PodRequest, suggested: Suggested | None, losses: Losses | None = None
-) -> Found | tuple[RejectedView, ...]:
+) -> FoundPlacement | tuple[RejectedView, ...]:
     """A place for a new group, or why each view has none.
 
-    `suggested` is None if all nodes are, or the request ignores suggestions. With `losses` the place prefers leaves
-    whose users lose little to those of few users. Raises `RequestError` if the request
-    names a VC, pinned cell or leaf cell type that is not there for it.
+    `suggested` is None if all nodes are, or the request ignores suggestions. With `losses`, leaves whose users lose
+    little are preferred to leaves with few users. Raises `RequestError` if the request names a VC, pinned cell or leaf
+    cell type that does not exist for it.
     """
     attempt = SearchAttempt(state, request, suggested, losses)
     failed = []
     if request.guaranteed:
         for label, index in _guaranteed_views(state, request):
-            found = attempt.guaranteed(index)
-            if isinstance(found, Found):
-                return found
-            failed.append(attempt.failed(label, index, found))
+            result = attempt.guaranteed(index)
+            if isinstance(result, FoundPlacement):
+                return result
+            failed.append(attempt.failed(label, index, result))
     else:
         for label, chain in _opportunistic_views(state, request):
-            found = attempt.opportunistic(chain)
-            if isinstance(found, Found):
-                return found
-            failed.append(attempt.failed(label, chain, found))
+            result = attempt.opportunistic(chain)
+            if isinstance(result, FoundPlacement):
+                return result
+            failed.append(attempt.failed(label, chain, result))
     return tuple(failed)
 
 
@@ -73,12 +73,12 @@ def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virt
         index = _pinned_view(state, request)
         return [(f"pinned cell {request.pinned_id}", index)]
     chains = _chains(state, request)
-    own = [(chain, state.views.virtual.get((request.vc, chain))) for chain in chains]
-    names = state.physical.chains
-    views = [(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
+    indexes = [(chain, state.views.virtual.get((request.vc, chain))) for chain in chains]
+    all_chains = state.physical.chains
+    views = [(f"chain {all_chains[chain].name}", index) for chain, index in indexes if index is not None]
     if request.leaf_type and not views:
-        said = text("VC {vc} has no {type}", vc=request.vc, type=request.leaf_type)
-        raise RequestError(request.name, "leafCellType", said)
+        message = text("VC {vc} has no {type}", vc=request.vc, type=request.leaf_type)
+        raise RequestError(request.name, "leafCellType", message)
     return views
 
 
@@ -95,8 +95,8 @@ def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
     _check_vc(state, request)
     index = state.views.pinned.get((request.vc, request.pinned_id))
     if index is None:
-        said = text("VC {vc} has no pinned cell {cell}", vc=request.vc, cell=request.pinned_id)
-        raise RequestError(request.name, "pinnedCellId", said)
+        message = text("VC {vc} has no pinned cell {cell}", vc=request.vc, cell=request.pinned_id)
+        raise RequestError(request.name, "pinnedCellId", message)
     return index
 
 
@@ -116,14 +116,14 @@ def _check_vc(state: State, request: PodRequest) -> None:
 
 
 def is_bad(state: State, tree: Tree[Any], cell: Any) -> bool:
-    """Whether a physical cell is bad, or a virtual one bound to such a cell; of one that is not bound nobody knows."""
+    """Whether a physical cell is bad, or a virtual one is bound to a bad cell; an unbound one counts as healthy."""
     if tree is not state.physical:
         cell = state.binding.physical[cell]
     return cell != UNBOUND and bool(state.counts.bad[cell])
 
 
 class SearchAttempt:
-    """One request, tried in one view after the other."""
+    """One request, tried in one view after another."""
 
     def __init__(
         self, state: State, request: PodRequest, suggested: Suggested | None, losses: Losses | None = None
@@ -134,7 +134,7 @@ class SearchAttempt:
         self.losses = losses
         self.sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
 
-    def opportunistic(self, index: NodeIndex[PhysicalCell]) -> Found | Failure:
+    def opportunistic(self, index: NodeIndex[PhysicalCell]) -> FoundPlacement | Failure:
         """A place in a physical chain."""
         state = self.state
         allowed = self.suggested.node if self.suggested else None
@@ -143,14 +143,14 @@ class SearchAttempt:
         if nodes is None:
             return Failure.CAPACITY
         placed = self._leaves(nodes, state.physical, state.occupancy.priority, OPPORTUNISTIC)
-        return Found(Placement(placed, None))
+        return FoundPlacement(Placement(placed, None))
 
-    def guaranteed(self, index: VirtualIndex) -> Found | Failure:
+    def guaranteed(self, index: VirtualIndex) -> FoundPlacement | Failure:
         """A place in a VC's view, without preemption if possible, and the physical leaves for it."""
         state = self.state
         priority = OPPORTUNISTIC
         nodes, needed = None, sum(self.sizes)
-        free = index.free() if len(self.sizes) > 1 else needed  # a large gang is not walked in vain
+        free = index.free() if len(self.sizes) > 1 else needed  # no futile walk for a large gang
         if free >= needed:
             steps = index.exact(idle_steps(index), lambda node: self._room(state.virtual, node, OPPORTUNISTIC))
             nodes = pack(steps, self.sizes, index.cells, self._allowed())
@@ -173,16 +173,16 @@ class SearchAttempt:
             return None
         return lambda node: physical[node] == UNBOUND or suggested.node(physical[node])
 
-    def _leaves(self, nodes: Sequence[C], tree: Tree[C], held: dict[C, int], priority: int) -> Placed[C]:
+    def _leaves(self, nodes: Sequence[C], tree: Tree[C], priorities: dict[C, int], priority: int) -> Placed[C]:
         """The leaves of each pod in its node; `held` has the priority of leaves in use."""
         left: dict[C, list[int]] = {}
         picked: list[tuple[C, ...]] = []
         for node, number in zip(nodes, self.sizes, strict=True):
             leaves = tree.leaves(node)
             if node not in left:
-                left[node] = [i for i, leaf in enumerate(leaves) if leaf not in held]
+                left[node] = [i for i, leaf in enumerate(leaves) if leaf not in priorities]
                 if priority != OPPORTUNISTIC:
-                    weaker = [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
+                    weaker = [i for i, leaf in enumerate(leaves) if leaf in priorities and priorities[leaf] < priority]
                     left[node] += self._by_loss(weaker, leaves)
                 if is_bad(self.state, tree, node):
                     left[node] = [i for i in left[node] if not is_bad(self.state, tree, leaves[i])]
@@ -197,18 +197,18 @@ class SearchAttempt:
         return tuple(out)
 
     def _by_loss(self, places: list[int], leaves: Sequence[Any]) -> list[int]:
-        """Some of the virtual leaves of a node that are in use, those first whose groups lose least."""
+        """Virtual leaves of a node that are in use, ordered by what their groups lose, least first."""
         losses, physical = self.losses, self.state.binding.physical
         return places if losses is None else sorted(places, key=lambda place: losses.of((physical[leaves[place]],)))
 
     def _room(self, tree: Tree[Any], node: Any, priority: int) -> int:
         """Leaves of a node that are not bad and that the request may have at this priority."""
         occupancy = self.state.occupancy
-        held: dict[Any, int] = occupancy.priority if tree is self.state.physical else occupancy.virtual_priority
-        free = (leaf for leaf in tree.leaves(node) if leaf not in held or held[leaf] < priority)
+        priorities: dict[Any, int] = occupancy.priority if tree is self.state.physical else occupancy.virtual_priority
+        free = (leaf for leaf in tree.leaves(node) if leaf not in priorities or priorities[leaf] < priority)
         return sum(not is_bad(self.state, tree, leaf) for leaf in free)
 
-    def _map(self, virtual: Placed[VirtualCell]) -> Found | Failure:
+    def _map(self, virtual: Placed[VirtualCell]) -> FoundPlacement | Failure:
         state = self.state
         flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
         lazy = self._lazy_victims(flat)
@@ -218,10 +218,10 @@ class SearchAttempt:
         if mapped is None:
             return Failure.MAPPING
         physical = tuple(tuple(tuple(mapped[leaf] for leaf in leaves) for leaves in pods) for pods in virtual)
-        return Found(Placement(physical, virtual), lazy)
+        return FoundPlacement(Placement(physical, virtual), lazy)
 
     def _map_without(self, lazy: Sequence[str], leaves: Sequence[VirtualCell], *, settle: bool) -> Mapped | None:
-        """Map as if some groups had been lazily preempted, after or before what that frees is doomed."""
+        """Map as if some groups had been lazily preempted; with `settle`, dooming takes account of it."""
         state = self.state
         mark = state.journal.begin()
         try:
@@ -234,8 +234,8 @@ class SearchAttempt:
             state.journal.rollback(mark)
 
     def _map_leaves(self, leaves: Sequence[VirtualCell]) -> Mapped | None:
-        # users of leaves that are bound fall as well, but make no other leaf cheaper: either all of their leaves are
-        # bound, or they go already and cost nothing
+        # users of bound leaves fall as well, but make no other leaf cheaper: either all of their leaves are bound, or
+        # they have fallen already and cost nothing
         try:
             return map_leaves(self.state, leaves, self.suggested, self.losses)
         finally:
@@ -245,18 +245,18 @@ class SearchAttempt:
     def _lazy_victims(self, virtual: Sequence[VirtualCell]) -> tuple[str, ...]:
         """Groups that run on these virtual leaves and may be lazily preempted."""
         state, occupancy = self.state, self.state.occupancy
-        found: dict[str, None] = {}
+        victims: dict[str, None] = {}
         for leaf in virtual:
             if leaf not in occupancy.virtual_priority:
                 continue
             cell = state.binding.physical[leaf]
             name = occupancy.user.get(cell)
             if name is not None and cell not in occupancy.reserver and state.groups.by_name[name].lazy_preemption:
-                found[name] = None
-        return tuple(found)
+                victims[name] = None
+        return tuple(victims)
 
     def failed(self, label: str, index: NodeIndex[Any], failure: Failure) -> RejectedView:
-        """The data of a failed attempt."""
+        """What a failed attempt reports about its view."""
         guaranteed = self.request.guaranteed
         tree: Tree[Any] = self.state.virtual if guaranteed else self.state.physical
         steps = idle_steps(index) if guaranteed else opportunistic_steps(index)

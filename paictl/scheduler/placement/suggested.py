@@ -36,12 +36,12 @@ class Suggested:
 
     def _mask(self, chain: ChainIndex) -> int:
         """The suggested nodes of a chain as a set of ranks, made when first asked for."""
-        found = self.masks.get(chain)
-        if found is None:
-            found, tree = 0, self.tree
+        mask = self.masks.get(chain)
+        if mask is None:
+            mask, tree = 0, self.tree
             for name in self.names:
                 for cell in tree.nodes.get(name, ()):
                     if tree.chain[cell] == chain:
-                        found |= 1 << tree.rank[cell]
-            self.masks[chain] = found
-        return found
+                        mask |= 1 << tree.rank[cell]
+            self.masks[chain] = mask
+        return mask

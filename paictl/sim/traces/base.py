@@ -1,4 +1,4 @@
-"""What a reader of a format is: how a file of it is told, and the jobs in it."""
+"""The interface of a format: how to detect a file of it, and how to read its jobs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from paictl.sim.job import BadRow, Job
 from paictl.sim.traces.source import TraceFile
 
 Rows = Iterator[tuple[int, Job] | BadRow]
-"""Each job with its line, and the rows that are none."""
+"""Each job with its line, and the rows that are not jobs."""
 
 
 @frozen
 class FileHead:
-    """The beginning of a file, by which its format is told."""
+    """The beginning of a file, by which its format is detected."""
 
     name: str
     start: str
@@ -22,7 +22,7 @@ class FileHead:
     columns: frozenset[str]
     """The names in the first line."""
     tabs: int
-    """Tabulators in the first line."""
+    """Tab characters in the first line."""
 
 
 @frozen
@@ -37,14 +37,14 @@ class Format:
     """What the file must have, in words."""
     origin: str
     tells: Callable[[FileHead], bool]
-    """Whether a file that begins so is one of these."""
+    """Whether a file with this beginning has the format."""
     read: Callable[[TraceFile], Rows]
     published: bool = True
-    """Tested on the published file; otherwise on rows made after its documentation, as we could not get the file."""
+    """Whether it is tested on the published file; otherwise on rows made from its documentation."""
 
 
 def has(*names: str, without: tuple[str, ...] = ()) -> Callable[[FileHead], bool]:
-    """Tells a table by columns that it has, and others that it has not."""
+    """Detects a table by the columns that it has, and others that it must not have."""
 
     def tells(head: FileHead) -> bool:
         return head.columns.issuperset(names) and head.columns.isdisjoint(without)

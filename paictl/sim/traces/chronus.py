@@ -1,4 +1,4 @@
-"""Traces of Chronus' artifact (SoCC'21): minutes, and up to four deadlines a job with what each is worth."""
+"""Traces of Chronus' artifact (SoCC'21): in minutes, with up to four deadlines for a job and their values."""
 
 from __future__ import annotations
 

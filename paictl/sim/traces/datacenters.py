@@ -1,4 +1,4 @@
-"""Logs of data centres whose files we could not get: read by their documented columns, tested on rows like those."""
+"""Logs of data centres whose files we could not get: read by their documented columns, tested on made-up rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FATES = {
 
 
 def _slurm(line: Line) -> Job:
-    """Helios and Acme log what Slurm knows; jobs of CPUs alone have 0 GPUs and are left out, as in the papers."""
+    """Helios and Acme log what Slurm knows; CPU-only jobs have 0 GPUs and are left out, as in the papers."""
     return Job(
         id=line.text("job_id"),
         submit=line.date("submit_time"),
@@ -29,11 +29,11 @@ def _slurm(line: Line) -> Job:
 
 
 def _spot(line: Line) -> Job:
-    whole = line.whole("gpu_request", 1) * line.whole("worker_num", 1)
+    gpus = line.whole("gpu_request", 1) * line.whole("worker_num", 1)
     return Job(
         id=line.text("job_name"),
         submit=line.span("submit_time", SECOND),
-        gpus=whole,
+        gpus=gpus,
         work=line.span("duration", SECOND, 1),
         vc=line.get("organization"),
         gpu_type=line.get("gpu_model") or None,
@@ -49,7 +49,7 @@ def _read_spot(source: TraceFile) -> Rows:
     return table(source, _spot)
 
 
-# --- Alibaba PAI 2020: a job is the sum of its tasks, which stand in another file
+# --- Alibaba PAI 2020: a job is the sum of its tasks, which are in another file
 
 _JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 _TASKS = (
@@ -61,22 +61,22 @@ _TASKS = (
 def _read_pai(source: TraceFile) -> Rows:
     """Jobs of ``pai_job_table.csv`` with devices from ``pai_task_table.csv`` beside it; neither has a heading.
 
-    Tasks ask for hundredths of devices; we have whole ones, so a job gets what its tasks ask together, rounded up.
+    Tasks request hundredths of devices; a job gets the sum over its tasks, rounded up to whole devices.
     """
-    beside = source.sibling("pai_task_table.csv")
-    if beside is None:
+    tasks_file = source.sibling("pai_task_table.csv")
+    if tasks_file is None:
         raise TraceError(
             "needs pai_task_table.csv beside it, which lists the devices", where=source.name, hint="unpack both tables"
         )
-    asked: dict[str, int] = {}
-    for task in table(beside, _task, columns=() if _headed(beside) else _TASKS):
+    hundredths_of: dict[str, int] = {}
+    for task in table(tasks_file, _task, columns=() if _headed(tasks_file) else _TASKS):
         if not isinstance(task, BadRow):
             name, hundredths = task[1]
-            asked[name] = asked.get(name, 0) + hundredths
+            hundredths_of[name] = hundredths_of.get(name, 0) + hundredths
 
     def row(line: Line) -> Job:
         name = line.text("job_name")
-        hundredths = asked.get(name, 0)
+        hundredths = hundredths_of.get(name, 0)
         if hundredths < 1:
             raise RowError(text("job {name} requests no GPU", name=name))
         submit = line.span("start_time", SECOND)

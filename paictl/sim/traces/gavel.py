@@ -1,4 +1,4 @@
-"""Traces of Gavel (OSDI'20): steps of named workloads; how long they take stands in a table beside them."""
+"""Traces of Gavel (OSDI'20): steps of named workloads; how long steps take is in a table beside them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _TABLES: Final = (
     "../simulation_throughputs.json", "simulation_throughputs.json", "simulation_throughputs.json.gz",
 )  # fmt: skip
 _PHYSICAL: Final = ("../throughputs/physical_cluster_throughputs.json", "physical_cluster_throughputs.json")
-"""For what ran on the authors' own cluster (``physical_cluster/``); with it the published figures come out."""
+"""For traces of the authors' own cluster (``physical_cluster/``); it reproduces the published figures."""
 REFERENCE: Final = "v100"
 
 
 class _Rates:
-    """What the table says of a job type, put together once."""
+    """The rates of each job type from the table, computed once."""
 
-    def __init__(self, known: Throughputs) -> None:
-        self.known = known
-        self.types = [name for name in known.workers if not name.endswith("_unconsolidated")]
-        self._made: dict[JobType, tuple[dict[str, float], dict[str, float], dict[str, float]]] = {}
+    def __init__(self, profile: Throughputs) -> None:
+        self.profile = profile
+        self.types = [name for name in profile.workers if not name.endswith("_unconsolidated")]
+        self._by_type: dict[JobType, tuple[dict[str, float], dict[str, float], dict[str, float]]] = {}
         self._pairs: dict[JobType, list[tuple[str, JobType, float]]] = {}
-        for (worker, job, other), (own, _) in known.pairs.items():
-            self._pairs.setdefault(job, []).append((worker, other, own))
+        for (worker, job, other), (own_rate, _) in profile.pairs.items():
+            self._pairs.setdefault(job, []).append((worker, other, own_rate))
 
     def of(self, job: JobType) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
         """(rate by device type, rate beside another model, further facts); raises `RowError` for an unknown one."""
-        if job not in self._made:
-            self._made[job] = self._make(job)
-        return self._made[job]
+        if job not in self._by_type:
+            self._by_type[job] = self._make(job)
+        return self._by_type[job]
 
     def _make(self, job: JobType) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-        alone = self.known.alone
+        alone = self.profile.alone
         base = alone.get((REFERENCE, job), 0.0)
         if base <= 0:
             raise RowError(
@@ -56,15 +56,15 @@ class _Rates:
             worker.upper(): alone[worker, job] / base for worker in self.types if alone.get((worker, job), 0.0) > 0
         }
         beside = {
-            f"{worker.upper()}/{other[0]}": own / alone[worker, job]
-            for worker, other, own in self._pairs.get(job, ())
+            f"{worker.upper()}/{other[0]}": own_rate / alone[worker, job]
+            for worker, other, own_rate in self._pairs.get(job, ())
             if worker in self.types and other[1] == job[1] and alone.get((worker, job), 0.0) > 0
         }
         facts = {"steps_per_second": base}
         for worker in self.types:
-            apart = alone.get((f"{worker}_unconsolidated", job), 0.0)
-            if apart > 0 and alone.get((worker, job), 0.0) > 0:
-                facts[f"unconsolidated.{worker.upper()}"] = apart / alone[worker, job]
+            spread_rate = alone.get((f"{worker}_unconsolidated", job), 0.0)
+            if spread_rate > 0 and alone.get((worker, job), 0.0) > 0:
+                facts[f"unconsolidated.{worker.upper()}"] = spread_rate / alone[worker, job]
         return rates, beside, facts
 
 
@@ -85,16 +85,16 @@ def _row(line: Line, rates: _Rates) -> Job:
 
 def _read(source: TraceFile) -> Rows:
     tables = (*_PHYSICAL, *_TABLES) if "physical_cluster" in source.name else _TABLES
-    beside = next((file for path in tables if (file := source.sibling(path)) is not None), None)
-    if beside is None:
+    throughput_file = next((file for path in tables if (file := source.sibling(path)) is not None), None)
+    if throughput_file is None:
         raise TraceError(
             "counts work in steps, but the table with the time of a step is missing", where=source.name,
             hint="put Gavel's simulation_throughputs.json into the same folder",
         )  # fmt: skip
-    first = source.data.partition(b"\n")[0].count(b"\t") + 1
-    columns = _LONG if first == len(_LONG) else _SHORT
+    column_count = source.data.partition(b"\n")[0].count(b"\t") + 1
+    columns = _LONG if column_count == len(_LONG) else _SHORT
     return table(
-        source, partial(_row, rates=_Rates(throughputs(beside))), columns=columns, delimiter="\t", quoted=False
+        source, partial(_row, rates=_Rates(throughputs(throughput_file))), columns=columns, delimiter="\t", quoted=False
     )
 
 

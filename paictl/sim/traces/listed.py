@@ -1,9 +1,9 @@
-"""Traces written by hand: a YAML list of jobs, their shapes and when they come, as in lab 15.
+"""Traces written by hand: a YAML list of jobs, their shapes and submission times, as in lab 15.
 
 ``jobs: [{name: a, vc: x, at: 5m, runs: 1h, devices: 4, pods: 2}]``: `pods` (1 if left out) run at the same time, each
 with `devices` of one node. `type` is the only type of device that will do, `pinned` a pinned cell of the virtual
-cluster, `reservation` the reservation that the job is for. Such a file is refused at the first mistake: whoever wrote
-it is there to mend it.
+cluster, `reservation` the reservation that the job is for. Such a file is rejected at the first mistake, since
+its author can fix it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices", "type",
 def jobs_from(data: object) -> tuple[Job, ...]:
     """The jobs of a trace (as loaded from YAML), in the order in which they are listed.
 
-    Raises `TraceError` naming the first field that is not as it must be.
+    Raises `TraceError` naming the first invalid field.
     """
     listed = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
@@ -62,22 +62,22 @@ def _job(item: object, path: str) -> Job:
 
 
 def _name(item: Mapping[str, object], key: str, path: str) -> str:
-    found = item.get(key)
-    if not isinstance(found, str) or not found:
+    value = item.get(key)
+    if not isinstance(value, str) or not value:
         raise TraceError("expected a name", where=f"{path}.{key}")
-    return found
+    return value
 
 
 def _count(item: Mapping[str, object], key: str, path: str) -> int:
-    found = item.get(key, 1)
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    value = item.get(key, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise TraceError("expected a whole number of at least 1", where=f"{path}.{key}")
-    return found
+    return value
 
 
-def _span(found: object, path: str, least: int) -> Millis:
+def _span(value: object, path: str, least: int) -> Millis:
     try:
-        seconds = parse_duration(str(found))
+        seconds = parse_duration(str(value))
     except DurationError as error:
         raise TraceError(error.message, where=path, hint=error.hint) from None
     millis = 0 if seconds == FOREVER else round(seconds * 1000)
@@ -92,9 +92,9 @@ def _read(source: TraceFile) -> Rows:
     try:
         jobs = jobs_from(yaml.safe_load(source.text()))
     except yaml.YAMLError as error:
-        said = "is not YAML: " + " ".join(str(error).split())
+        message = "is not YAML: " + " ".join(str(error).split())
         hint = "look there at indentation, colons, brackets, quotes"
-        raise TraceError(said, where=source.name, hint=hint) from None
+        raise TraceError(message, where=source.name, hint=hint) from None
     except TraceError as error:
         where = source.name if error.where == source.name else f"{source.name}: {error.where}"
         raise TraceError(error.message, where=where, hint=error.hint) from None

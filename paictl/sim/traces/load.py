@@ -1,4 +1,4 @@
-"""The table of formats, and a trace read by it."""
+"""The table of formats, and loading a trace with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     NATIVE, LISTED, OPENB, SHOCKWAVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, SIA, POLLUX, SC17, GAVEL,
     SYNERGY, HELIOS, ACME, PAI, SPOT,
 )  # fmt: skip
-"""In the order in which they are tried: the particular ones before those that ask for less."""
+"""In the order in which they are tried: specific formats before less demanding ones."""
 
 _BY_NAME: Final = {kind.name: kind for kind in FORMATS}
 _NODE: Final = 8
@@ -40,26 +40,26 @@ _FAR: Final = 10**10
 
 
 def load(name: str, kind: str | None = None) -> Trace:
-    """The jobs of a file (see `source.source` for names), of a format or of the one that its beginning tells.
+    """The jobs of a file (see `source.source` for names), in a given format or the detected one.
 
-    Rows that are no jobs are in `Trace.bad`. Raises `TraceError` without a file, a format that fits, or any job.
+    Rows that are not jobs are in `Trace.bad`. Raises `TraceError` without a file, a matching format, or any job.
     """
     file = source(name)
-    chosen = _named(kind) if kind else told(file)
+    trace_format = _named(kind) if kind else detected_format(file)
     jobs: list[Job] = []
     bad: list[BadRow] = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     lines: list[int] = []
     """Of each job."""
-    for row in chosen.read(file):
+    for row in trace_format.read(file):
         if isinstance(row, BadRow):
             bad.append(row)
             continue
         line, job = row
-        if job.id in seen:
+        if job.id in ids:
             bad.append(BadRow(line, text("job {id!r} already exists", id=job.id)))
         else:
-            seen.add(job.id)
+            ids.add(job.id)
             jobs.append(job)
             lines.append(line)
     if not jobs:
@@ -68,41 +68,41 @@ def load(name: str, kind: str | None = None) -> Trace:
             if bad
             else "has no job",
             where=f"{name}:{bad[0].line}" if bad else name,
-            hint=text("it was read as {name}; to choose another format: --format", name=chosen.name),
+            hint=text("it was read as {name}; to choose another format: --format", name=trace_format.name),
         )
-    if (odd := _odd(jobs)) is not None:
+    if (suspicious := _time_like_sizes(jobs)) is not None:
         raise TraceError(
             text("{count} of {jobs} jobs request numbers of devices that look like times, for example {example}",
-                 count=odd[0], jobs=len(jobs), example=odd[1]),
-            where=f"{name}:{lines[odd[2]]}",
+                 count=suspicious[0], jobs=len(jobs), example=suspicious[1]),
+            where=f"{name}:{lines[suspicious[2]]}",
             hint=text("compare the column names with the rows: gpus and a time may be swapped"),
         )  # fmt: skip
-    return Trace(tuple(_moved(jobs)), name, file.sha256, chosen.name, tuple(bad))
+    return Trace(tuple(_rebased(jobs)), name, file.sha256, trace_format.name, tuple(bad))
 
 
-def _odd(jobs: Sequence[Job]) -> tuple[int, int, int] | None:
-    """How many jobs have sizes as only times have them, the size and the place of the first; None if that is normal.
+def _time_like_sizes(jobs: Sequence[Job]) -> tuple[int, int, int] | None:
+    """How many jobs have sizes that look like times, and size and index of the first; None if sizes look normal.
 
     Jobs larger than a node use whole nodes: in all published traces nearly all sizes above 8 are multiples of 4.
     """
-    found = [place for place, job in enumerate(jobs) if job.gpus > _NODE and job.gpus % 4]
-    if len(found) * 2 <= len(jobs):
+    places = [place for place, job in enumerate(jobs) if job.gpus > _NODE and job.gpus % 4]
+    if len(places) * 2 <= len(jobs):
         return None
-    return len(found), jobs[found[0]].gpus, found[0]
+    return len(places), jobs[places[0]].gpus, places[0]
 
 
-def told(found: TraceFile) -> Format:
-    """The format of a file by its beginning; raises `TraceError` if none fits."""
-    if not found.data.strip():
-        raise TraceError("is empty", where=found.name, hint="check that it was written correctly")
-    start = found.data[:8192].decode("utf-8-sig", "replace")
+def detected_format(file: TraceFile) -> Format:
+    """Detect the format of a file by its beginning; raises `TraceError` if none matches."""
+    if not file.data.strip():
+        raise TraceError("is empty", where=file.name, hint="check that it was written correctly")
+    start = file.data[:8192].decode("utf-8-sig", "replace")
     first = (start.splitlines() or [""])[0]
-    head = FileHead(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))
+    head = FileHead(file.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))
     for kind in FORMATS:
         if kind.tells(head):
             return kind
     raise TraceError(
-        "not in a format that paictl reads", where=found.name, hint="paictl sim traces lists them; --format chooses one"
+        "not in a format that paictl reads", where=file.name, hint="paictl sim traces lists them; --format chooses one"
     )
 
 
@@ -115,7 +115,7 @@ def _named(name: str) -> Format:
     )
 
 
-def _moved(jobs: list[Job]) -> list[Job]:
+def _rebased(jobs: list[Job]) -> list[Job]:
     """Dates become time since the first submission; other times stay as they are."""
     first = min(job.submit for job in jobs)
     if first < _FAR:

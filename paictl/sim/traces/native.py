@@ -1,8 +1,8 @@
 """Our own CSV: every field of a job, times in seconds, only the columns that some job needs.
 
 Required are ``id, submit, gpus, duration``. Lists are ``key=value`` joined by ``;``: deadlines ``3600=10;7200=5``
-(instant and what the job is worth until then), ``throughput`` ``V100=1;K80=0.25``, ``elastic`` ``1-8``. What is left
-out has the default of `Job`. A file that was written is read back to the same jobs, to the last digit.
+(instant and what the job is worth until then), ``throughput`` ``V100=1;K80=0.25``, ``elastic`` ``1-8``. Missing
+columns have the default of `Job`. A written file is read back to the same jobs, to the last digit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paictl.workload.job import Restart
 
 @frozen
 class TraceColumn:
-    """How one field of a job stands in the table."""
+    """How one field of a job is written in the table."""
 
     name: str
     field: str
@@ -47,54 +47,54 @@ def _exact(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _one_of(kind: type[Share] | type[DeadlineKind] | type[TraceStatus] | type[Restart], text: str, what: str) -> Any:
+def _one_of(kind: type[Share] | type[DeadlineKind] | type[TraceStatus] | type[Restart], text: str, column: str) -> Any:
     try:
         return kind(text)
     except ValueError:
         raise RowError(
-            i18n.text("{what} is {text!r}, not one of {names}", what=what, text=text, names=", ".join(kind))
+            i18n.text("{what} is {text!r}, not one of {names}", what=column, text=text, names=", ".join(kind))
         ) from None
 
 
-def _pairs(text: str, what: str) -> list[tuple[str, str]]:
-    found = []
+def _pairs(text: str, column: str) -> list[tuple[str, str]]:
+    pairs = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, mark, value = part.rpartition("=")
         if not mark or not key:
-            raise RowError(i18n.text("{what} has {part!r}, not KEY=VALUE", what=what, part=part))
-        found.append((key.strip(), value.strip()))
-    if len({key for key, _ in found}) != len(found):
-        raise RowError(i18n.text("{what} has a duplicate key", what=what))
-    return found
+            raise RowError(i18n.text("{what} has {part!r}, not KEY=VALUE", what=column, part=part))
+        pairs.append((key.strip(), value.strip()))
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise RowError(i18n.text("{what} has a duplicate key", what=column))
+    return pairs
 
 
-def _rates(text: str, what: str) -> dict[str, float]:
-    return {key: number(value, what) for key, value in _pairs(text, what)}
+def _rates(text: str, column: str) -> dict[str, float]:
+    return {key: number(value, column) for key, value in _pairs(text, column)}
 
 
-def _counted(text: str, what: str) -> dict[int, float]:
-    return {whole(key, what, 1): number(value, what) for key, value in _pairs(text, what)}
+def _counted(text: str, column: str) -> dict[int, float]:
+    return {whole(key, column, 1): number(value, column) for key, value in _pairs(text, column)}
 
 
-def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
-    deadlines = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
+def _deadlines(text: str, column: str) -> tuple[Deadline, ...]:
+    deadlines = tuple(Deadline(span(key, column, SECOND), number(value, column)) for key, value in _pairs(text, column))
     if any(late.time <= early.time for early, late in pairwise(deadlines)):
-        raise RowError(i18n.text("{what} must be in order of time", what=what))
+        raise RowError(i18n.text("{what} must be in order of time", what=column))
     return deadlines
 
 
-def _range(text: str, what: str) -> tuple[int, int]:
+def _range(text: str, column: str) -> tuple[int, int]:
     low, mark, high = text.partition("-")
     if not mark:
-        raise RowError(i18n.text("{what} is {text!r}, not FEWEST-MOST", what=what, text=text))
-    found = (whole(low, what, 1), whole(high, what, 1))
-    if found[0] > found[1]:
-        raise RowError(i18n.text("{what} is {text!r}, the first is more than the second", what=what, text=text))
-    return found
+        raise RowError(i18n.text("{what} is {text!r}, not FEWEST-MOST", what=column, text=text))
+    bounds = (whole(low, column, 1), whole(high, column, 1))
+    if bounds[0] > bounds[1]:
+        raise RowError(i18n.text("{what} is {text!r}, the first is more than the second", what=column, text=text))
+    return bounds
 
 
-def _joined(given: Mapping[Any, float]) -> str:
-    return ";".join(f"{key}={_exact(value)}" for key, value in given.items())
+def _joined(mapping: Mapping[Any, float]) -> str:
+    return ";".join(f"{key}={_exact(value)}" for key, value in mapping.items())
 
 
 def _names(text: str, _: str) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ def _text(text: str, _: str) -> str:
     return text
 
 
-def _time(text: str, what: str, least: int = 0) -> Millis:
-    return span(text, what, SECOND, least)
+def _time(text: str, column: str, least: int = 0) -> Millis:
+    return span(text, column, SECOND, least)
 
 
 COLUMNS: Final = (
@@ -126,8 +126,8 @@ COLUMNS: Final = (
     TraceColumn("share", "share", partial(_one_of, Share)),
     TraceColumn("urge", "urge", partial(_one_of, DeadlineKind)),
     TraceColumn("deadlines", "deadlines", _deadlines,
-           lambda given: ";".join(f"{_seconds(one.time)}={_exact(one.value)}" for one in given)),
-    TraceColumn("elastic", "elastic", _range, lambda given: "{}-{}".format(*given)),
+           lambda value: ";".join(f"{_seconds(deadline.time)}={_exact(deadline.value)}" for deadline in value)),
+    TraceColumn("elastic", "elastic", _range, lambda value: "{}-{}".format(*value)),
     TraceColumn("scaling", "scaling", _counted, _joined),
     TraceColumn("throughput", "throughput", _rates, _joined),
     TraceColumn("sensitivity", "sensitivity", _rates, _joined),
@@ -147,7 +147,7 @@ COLUMNS: Final = (
     TraceColumn("limit", "limit", partial(_time, least=1), _seconds),
     TraceColumn("facts", "facts", _rates, _joined),
 )  # fmt: skip
-"""Every field of `Job` once, but for `training`, which stands in profiles; a test holds it to that."""
+"""Every field of `Job` once, except `training`, which comes from profiles; a test checks this."""
 
 _BY_NAME: Final = {column.name: column for column in COLUMNS}
 _DEFAULTS: Final = {
@@ -157,12 +157,12 @@ _DEFAULTS: Final = {
 
 
 def _row(line: Line, used: Iterable[TraceColumn]) -> Job:
-    given = {}
+    values = {}
     for column in used:
         text = line.text(column.name) if column.required else line.get(column.name)
         if text:
-            given[column.field] = column.read(text, column.name)
-    return Job(**given)
+            values[column.field] = column.read(text, column.name)
+    return Job(**values)
 
 
 def _read(source: TraceFile) -> Rows:
@@ -177,8 +177,8 @@ def _read(source: TraceFile) -> Rows:
     return table(source, partial(_row, used=[_BY_NAME[name] for name in names]))
 
 
-def written(jobs: Iterable[Job]) -> str:
-    """The jobs as a table, in their order, lines ended by a line feed.
+def to_csv(jobs: Iterable[Job]) -> str:
+    """The jobs as a CSV table, in their order, with line feeds as line ends.
 
     Raises `TraceError` for a name that a table in CSV cannot hold, such as one with a line break.
     """

@@ -1,4 +1,4 @@
-"""Pods of Alibaba's cluster with shared GPUs (openb, FGD's traces): requests for shares, CPU and memory."""
+"""Pods of Alibaba's cluster with shared GPUs (openb, FGD's traces): requests for fractional GPUs, CPU and memory."""
 
 from __future__ import annotations
 

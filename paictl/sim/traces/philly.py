@@ -1,4 +1,4 @@
-"""Microsoft's Philly (ATC'19) in the forms in which it is passed on."""
+"""Microsoft's Philly (ATC'19) in its various published forms."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _read_log(source: TraceFile) -> Rows:
 
 
 def _logged(entry: Any) -> Job:
-    """One job: it needs the devices of its largest attempt, and the time of all its attempts together."""
+    """One job, with the devices of its largest attempt, and the total time of all attempts."""
     spans, gpus = [], 0
     for attempt in entry["attempts"]:
         start, end = attempt["start_time"], attempt["end_time"]
@@ -92,12 +92,12 @@ _FATES = {"Killed": TraceStatus.KILLED, "Failed": TraceStatus.FAILED}
 
 
 def _starts(text: str, entries: int) -> Iterator[int]:
-    """The line in which each element of a list in JSON begins."""
-    decoder, place, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
+    """The line on which each element of a JSON list begins."""
+    decoder, place, line, counted_to = json.JSONDecoder(), text.index("[") + 1, 1, 0
     for _ in range(entries):
         while text[place] in " \t\r\n,":
             place += 1
-        line, counted = line + text.count("\n", counted, place), place
+        line, counted_to = line + text.count("\n", counted_to, place), place
         yield line
         place = decoder.raw_decode(text, place)[1]
 

@@ -1,7 +1,7 @@
-"""Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles say how long it takes.
+"""Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles tell how long they take.
 
-`work` is what a job takes with the devices and the batch size that its user asks for, by the progress that its epochs
-make. What it takes with others is in its `training`: for policies that choose both.
+`work` is the time that a job takes with the devices and the batch size that its user requests, by the progress of its
+epochs. The time with others is in its `training`, for policies that choose both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
 NODE: Final = 4
-"""Devices of a node in their testbed, over which replicas are packed."""
+"""Devices of a node in their testbed, onto which replicas are packed."""
 _COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _LARGEST_LOCAL: Final = {"yolov3": 8}
 """Batch sizes of a replica that do not fit into memory although they were measured (their ``applications.py``)."""
@@ -30,31 +30,31 @@ _FIXED: Final = {"ncf": 32768}
 """Batch sizes that their simulator never tunes; such a job runs on one device."""
 
 
-class _Known(NamedTuple):
+class _Measured(NamedTuple):
     steps: float
     seconds: dict[int, float]
     """Time of a step by number of replicas, packed."""
     spread: dict[int, float]
-    """Rate by number of nodes with the replicas asked for."""
+    """Rate by number of nodes with the requested replicas."""
 
 
 def packed(replicas: int) -> tuple[int, ...]:
-    """Replicas on as few nodes as can be."""
+    """The placement of replicas on as few nodes as possible."""
     full, rest = divmod(replicas, NODE)
     return (NODE,) * full + ((rest,) if rest else ())
 
 
 def step_seconds(training: TrainingProfile, placement: tuple[int, ...], batch: int) -> float | None:
-    """Time of a step of the whole batch; gradients of what does not fit are accumulated. None if not measured."""
+    """Time of a step of the whole batch; gradients are accumulated if it does not fit. None if not measured."""
     size = training.asked(batch, sum(placement), "", placement)
-    found = training.types[""].step(placement, size.local)
-    return None if found is None else found[0] + (size.passes - 1) * (found[0] - found[1])
+    times = training.types[""].step(placement, size.local)
+    return None if times is None else times[0] + (size.passes - 1) * (times[0] - times[1])
 
 
 class _Profiles:
     def __init__(self, source: TraceFile) -> None:
         self.source = source
-        self._known: dict[tuple[str, int, int], _Known] = {}
+        self._measured: dict[tuple[str, int, int], _Measured] = {}
         self._trainings: dict[str, TrainingProfile | None] = {}
 
     def training(self, name: str) -> TrainingProfile:
@@ -78,19 +78,19 @@ class _Profiles:
                 return TrainingProfile(name, EPOCHS[name], {"": times}, gradients, largest, fixed=_FIXED.get(name, 0))
         return None
 
-    def of(self, name: str, batch: int, replicas: int) -> _Known:
+    def of(self, name: str, batch: int, replicas: int) -> _Measured:
         key = (name, batch, replicas)
-        if key not in self._known:
-            self._known[key] = self._make(*key)
-        return self._known[key]
+        if key not in self._measured:
+            self._measured[key] = self._make(*key)
+        return self._measured[key]
 
-    def _make(self, name: str, batch: int, replicas: int) -> _Known:
+    def _make(self, name: str, batch: int, replicas: int) -> _Measured:
         training = self.training(name)
         steps = training.steps(batch)
         seconds = {
-            count: found
+            count: measured
             for count in sorted({*_COUNTS, replicas})
-            if (found := step_seconds(training, packed(count), batch)) is not None
+            if (measured := step_seconds(training, packed(count), batch)) is not None
         }
         if steps is None or replicas not in seconds:
             raise RowError(
@@ -103,10 +103,10 @@ class _Profiles:
             )
         spread = {}
         for nodes in range(len(packed(replicas)) + 1, min(replicas, 16) + 1):
-            apart = tuple(replicas // nodes + (number < replicas % nodes) for number in range(nodes))
-            if (found := step_seconds(training, apart, batch)) is not None:
-                spread[nodes] = seconds[replicas] / found
-        return _Known(steps, seconds, spread)
+            placement = tuple(replicas // nodes + (number < replicas % nodes) for number in range(nodes))
+            if (measured := step_seconds(training, placement, batch)) is not None:
+                spread[nodes] = seconds[replicas] / measured
+        return _Measured(steps, seconds, spread)
 
 
 def _row(line: Line, profiles: _Profiles) -> Job:
@@ -114,13 +114,13 @@ def _row(line: Line, profiles: _Profiles) -> Job:
     if name not in EPOCHS:
         raise RowError(text("application {name!r} is not one of {names}", name=name, names=", ".join(EPOCHS)))
     gpus = line.whole("num_replicas", 1)
-    known = profiles.of(name, batch, gpus)
-    base = known.seconds[gpus]
+    measured = profiles.of(name, batch, gpus)
+    base = measured.seconds[gpus]
     return Job(
         id=line.text("name"), submit=line.span("time", SECOND), gpus=gpus, model=name,
-        work=Millis(round(known.steps * base * SECOND)), iterations=math.ceil(known.steps),
-        elastic=(min(known.seconds), max(known.seconds)),
-        scaling={count: base / seconds for count, seconds in known.seconds.items()}, spread=known.spread,
+        work=Millis(round(measured.steps * base * SECOND)), iterations=math.ceil(measured.steps),
+        elastic=(min(measured.seconds), max(measured.seconds)),
+        scaling={count: base / seconds for count, seconds in measured.seconds.items()}, spread=measured.spread,
         facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=profiles.training(name),
     )  # fmt: skip
 

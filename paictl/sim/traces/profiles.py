@@ -1,7 +1,7 @@
-"""How fast models run, from the files that were published with the simulators of the papers.
+"""How fast models run, from the files published with the papers' simulators.
 
-A profile answers with rates and times as the file has them; what a policy may know of it is not decided here. Missing
-entries are None, never a guess.
+A profile has the rates and times of its file; what a policy may know of them is decided elsewhere. Missing entries are
+None, never a guess.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Throughputs:
     alone: Mapping[tuple[str, JobType], float]
     """By (worker type, job type)."""
     pairs: Mapping[tuple[str, JobType, JobType], tuple[float, float]]
-    """By (worker type, first, second): what each of them gets; 0 and 0 where both do not fit into memory."""
+    """By (worker type, first, second): the rate of each; 0 and 0 if both do not fit into memory."""
 
 
 def throughputs(source: TraceFile) -> Throughputs:
@@ -59,11 +59,11 @@ def throughputs(source: TraceFile) -> Throughputs:
         for worker, jobs in parsed(source).items():
             for name, others in jobs.items():
                 job = _job_type(name)
-                for other, found in others.items():
+                for other, rate in others.items():
                     if other == "null":
-                        alone[worker, job] = float(found)
+                        alone[worker, job] = float(rate)
                     else:
-                        pairs[worker, job, _job_type(other)] = (float(found[0]), float(found[1]))
+                        pairs[worker, job, _job_type(other)] = (float(rate[0]), float(rate[1]))
     except (AttributeError, IndexError, TypeError, ValueError, SyntaxError) as error:
         raise _misshapen(source, "throughputs of Gavel", error) from None
     workers = sorted({worker for worker, _ in alone}, key=lambda name: (name.endswith("_unconsolidated"), name))
@@ -79,51 +79,51 @@ def _job_type(text: str) -> JobType:
 
 
 EPOCHS: Final = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
-"""Epochs after which Pollux' simulator takes a model for trained (its ``applications.py``, petuum/adaptdl @c793c70)."""
+"""Epochs after which Pollux' simulator considers a model trained (its ``applications.py``, petuum/adaptdl @c793c70)."""
 
 _BATCHES: Final = (
     12, 16, 20, 24, 32, 40, 48, 64, 8, 80, 96, 128, 160, 192, 200, 256, 320, 384, 400, 512, 640, 800, 1024, 1600, 2048,
     3200, 4096, 6400, 8192, 12800, 16384, 32768,
 )  # fmt: skip
-"""Batch sizes of which some application has a file."""
+"""Batch sizes for which some application has a file."""
 
 _GRADIENTS: Final = ("progress", "grad_sqr", "grad_var")
 
 
-def step_times(near: TraceFile, folder: str, kind: str = "") -> StepTimes | None:
-    """Times of steps in a folder beside a file, on a type of device where there are several; None if not there.
+def step_times(trace: TraceFile, folder: str, kind: str = "") -> StepTimes | None:
+    """Step times in a folder beside a trace, on a type of device if there are several; None if there are none.
 
     Raises `TraceError` with the file and line at fault.
     """
     end = f"-{kind}.csv" if kind else ".csv"
-    placements = near.sibling(f"{folder}/placements{end}")
-    scalability = near.sibling(f"{folder}/scalability{end}")
+    placements = trace.sibling(f"{folder}/placements{end}")
+    scalability = trace.sibling(f"{folder}/scalability{end}")
     if placements is None or scalability is None:
         return None
-    found: dict[tuple[int, ...], list[tuple[int, float, float]]] = {}
+    by_placement: dict[tuple[int, ...], list[tuple[int, float, float]]] = {}
     for placement, size, step, sync in _numbers(placements, "placement", "local_bsz", "step_time", "sync_time"):
         key = tuple(int(digit) for digit in str(int(placement)))
-        found.setdefault(key, []).append((int(size), step, sync))
+        by_placement.setdefault(key, []).append((int(size), step, sync))
     spread = tuple(
         (int(nodes), int(replicas), int(size), step, sync)
         for nodes, replicas, size, step, sync in _numbers(
             scalability, "num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"
         )
     )
-    return StepTimes({key: tuple(sorted(rows)) for key, rows in found.items()}, spread)
+    return StepTimes({key: tuple(sorted(rows)) for key, rows in by_placement.items()}, spread)
 
 
-def validation(near: TraceFile, folder: str) -> dict[int, tuple[tuple[float, float, float], ...]]:
-    """Batch size -> of each epoch progress at its end and gradients (squared norm, variance), from a folder."""
+def validation(trace: TraceFile, folder: str) -> dict[int, tuple[tuple[float, float, float], ...]]:
+    """Batch size -> for each epoch, progress at its end and gradients (squared norm, variance), from a folder."""
     return {
         batch: tuple((progress, sqr, var) for progress, sqr, var in _numbers(file, *_GRADIENTS))
-        for batch, file in _validations(near, folder)
+        for batch, file in _validations(trace, folder)
     }
 
 
-def _validations(near: TraceFile, folder: str) -> Iterator[tuple[int, TraceFile]]:
+def _validations(trace: TraceFile, folder: str) -> Iterator[tuple[int, TraceFile]]:
     for batch in _BATCHES:
-        if (file := near.sibling(f"{folder}/validation-{batch}.csv")) is not None:
+        if (file := trace.sibling(f"{folder}/validation-{batch}.csv")) is not None:
             yield batch, file
 
 
@@ -152,10 +152,10 @@ def _rows(source: TraceFile) -> Iterator[dict[str, str]]:
 
 @frozen
 class TopologyProfile:
-    """Seconds of a Caffe job by (model, batch size, devices), where its devices are, and who shares its machine."""
+    """Seconds of a Caffe job by (model, batch size, devices), its placement, and the job that shares its machine."""
 
     alone: Mapping[tuple[str, str, int], tuple[float, float]]
-    """-> (on one socket, across sockets); 0 where it was not measured."""
+    """-> (on one socket, across sockets); 0 if not measured."""
     beside: Mapping[tuple[str, str, int, str, str, int], float]
     """(own model, batch size, devices, the other's model, batch size, devices) -> seconds."""
 
@@ -166,11 +166,11 @@ def topology(source: TraceFile) -> TopologyProfile:
     beside: dict[tuple[str, str, int, str, str, int], float] = {}
     try:
         data = parsed(source)
-        for own, found in _deep(data["solo"]):
-            alone[own] = (float(found["intra-socket"]), float(found["inter-socket"]))
-        for own, others in _deep(data["collocation"]):
-            for other, seconds in _deep(others):
-                beside[(*own, *other)] = float(seconds)
+        for own_key, times in _deep(data["solo"]):
+            alone[own_key] = (float(times["intra-socket"]), float(times["inter-socket"]))
+        for own_key, others in _deep(data["collocation"]):
+            for other_key, seconds in _deep(others):
+                beside[(*own_key, *other_key)] = float(seconds)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _misshapen(source, "profile of SC'17", error) from None
     return TopologyProfile(alone, beside)
@@ -180,8 +180,8 @@ def _deep(data: Any) -> Iterator[tuple[tuple[str, str, int], Any]]:
     """((model, batch size, devices), what is there)."""
     for model, sizes in data.items():
         for size, counts in sizes.items():
-            for devices, found in counts["num_gpus"].items():
-                yield (model, size, int(devices)), found
+            for devices, value in counts["num_gpus"].items():
+                yield (model, size, int(devices)), value
 
 
 # --- Chronus (SoCC'21): rate by number of nodes
@@ -199,36 +199,36 @@ def spread_rates(source: TraceFile) -> dict[tuple[str, int], dict[int, float]]:
         raise _misshapen(source, "table of models of Chronus", error) from None
 
 
-# --- Tiresias (NSDI'19): how unevenly a model's parameters lie in its tensors
+# --- Tiresias (NSDI'19): how unevenly a model's parameters are distributed over its tensors
 
 SKEW: Final[Mapping[str, float]] = {
     "vgg11": 0.773, "vgg16": 0.743, "vgg19": 0.715, "alexnet": 0.61, "googlenet": 0.146, "resnet50": 0.092,
     "inception3": 0.086, "resnet101": 0.053, "resnet152": 0.039, "inception4": 0.036,
 }  # fmt: skip
-"""Size of the largest tensor by size of the model (Tiresias §4.2): what is skewed suffers when it is spread."""
+"""Size of the largest tensor by size of the model (Tiresias §4.2): skewed models suffer when they are spread."""
 
 
 def skew(model: str) -> float:
-    """Of a model, 0 where nobody measured it; ``inception_v3`` and ``Inception3`` are the same."""
+    """The skew of a model, 0 if it was not measured; ``inception_v3`` and ``Inception3`` are the same."""
     return SKEW.get(model.lower().replace("_v", "").replace("-", "").replace("_", ""), 0.0)
 
 
 def samples(source: TraceFile) -> tuple[Millis, ...]:
-    """Tiresias' ``yarn-gput*.csv``: GPU times that a Gittins index is made from, rising; one column, seconds.
+    """Tiresias' ``yarn-gput*.csv``: GPU times for a Gittins index, ascending; one column, in seconds.
 
-    Raises `TraceError` at the first line that is no number.
+    Raises `TraceError` at the first line that is not a number.
     """
-    found = []
+    spans = []
     for row in table(source, lambda line: line.span("duration", SECOND)):
         if isinstance(row, BadRow):
             raise TraceError(row.message, where=f"{source.name}:{row.line}", hint="one number per line, in seconds")
-        found.append(row[1])
-    return tuple(sorted(found))
+        spans.append(row[1])
+    return tuple(sorted(spans))
 
 
-def _misshapen(source: TraceFile, what: str, error: Exception) -> TraceError:
+def _misshapen(source: TraceFile, expected: str, error: Exception) -> TraceError:
     return TraceError(
-        i18n.text("is not a {what}: {kind} {reason}", what=what, kind=type(error).__name__, reason=error),
+        i18n.text("is not a {what}: {kind} {reason}", what=expected, kind=type(error).__name__, reason=error),
         where=source.name,
         hint="compare it with the published file",
     )

@@ -17,53 +17,55 @@ _PROFILES: Final = ("prof_from_experiments.json", "prof_from_experiments_full.js
 
 
 def model_name(kind: str, size: str) -> str:
-    """One name for a network and its batch size: jobs of it behave alike."""
+    """A name for a model with its batch size: jobs with one name behave alike."""
     return f"{kind}/{size}"
 
 
-def _job(given: Any, known: TopologyProfile) -> Job:
-    kind, size = str(given["type"]), str(given["size"])
-    gpus = whole(str(given["gpus"]), "gpus", 1) * whole(str(given.get("tasks", 1)), "tasks", 1)
-    own = (kind, size, gpus)
-    near, apart = known.alone.get(own, (0.0, 0.0))
-    if near <= 0:
+def _job(row: Any, profile: TopologyProfile) -> Job:
+    kind, size = str(row["type"]), str(row["size"])
+    gpus = whole(str(row["gpus"]), "gpus", 1) * whole(str(row.get("tasks", 1)), "tasks", 1)
+    job_key = (kind, size, gpus)
+    one_socket, two_sockets = profile.alone.get(job_key, (0.0, 0.0))
+    if one_socket <= 0:
         raise RowError(
             i18n.text(
                 "{kind} with batch size {size} on {gpus} devices was not measured", kind=kind, size=size, gpus=gpus
             )
         )
-    measured = own if any(key[:3] == own for key in known.beside) else (kind, size, 1)  # most with 1 device only
-    base = known.alone.get(measured, (0.0, 0.0))[0]
+    measured = (
+        job_key if any(key[:3] == job_key for key in profile.beside) else (kind, size, 1)
+    )  # most with 1 device only
+    base = profile.alone.get(measured, (0.0, 0.0))[0]
     beside = {
         model_name(other, other_size): min(1.0, base / seconds)
-        for (*mine, other, other_size, count), seconds in known.beside.items()
-        if tuple(mine) == measured and count == 1 and seconds > 0
+        for (*own_key, other, other_size, count), seconds in profile.beside.items()
+        if tuple(own_key) == measured and count == 1 and seconds > 0
     }
     close = {
-        f"{model_name(other, other_size)}*{count}": min(1.0, near / seconds)
-        for (*mine, other, other_size, count), seconds in known.beside.items()
-        if tuple(mine) == own and seconds > 0
+        f"{model_name(other, other_size)}*{count}": min(1.0, one_socket / seconds)
+        for (*own_key, other, other_size, count), seconds in profile.beside.items()
+        if tuple(own_key) == job_key and seconds > 0
     }
     return Job(
-        id=str(given["id"]), submit=span(str(given["arrival"]), "arrival", SECOND), gpus=gpus,
-        work=Millis(round(near * SECOND)), model=model_name(kind, size), coloc=beside, beside=close,
-        sensitivity={"node": near / apart} if apart > 0 else {},
-        facts={"utility": number(str(given["minimal_utility"]), "minimal_utility"),
-               "memory": number(str(given.get("mem", 0)), "mem")},
+        id=str(row["id"]), submit=span(str(row["arrival"]), "arrival", SECOND), gpus=gpus,
+        work=Millis(round(one_socket * SECOND)), model=model_name(kind, size), coloc=beside, beside=close,
+        sensitivity={"node": one_socket / two_sockets} if two_sockets > 0 else {},
+        facts={"utility": number(str(row["minimal_utility"]), "minimal_utility"),
+               "memory": number(str(row.get("mem", 0)), "mem")},
     )  # fmt: skip
 
 
 def _read(source: TraceFile) -> Rows:
-    beside = next((file for name in _PROFILES if (file := source.sibling(name)) is not None), None)
-    if beside is None:
+    profile_file = next((file for name in _PROFILES if (file := source.sibling(name)) is not None), None)
+    if profile_file is None:
         raise TraceError(
             "lists what runs, but the profile with the durations is missing", where=source.name,
             hint=i18n.text('put {file} into the same folder', file=_PROFILES[0]),
         )  # fmt: skip
-    jobs, known = parsed(source), topology(beside)
-    for line, (key, given) in zip(_lines(source.text()), jobs.items(), strict=False):
+    jobs, profile = parsed(source), topology(profile_file)
+    for line, (key, row) in zip(_lines(source.text()), jobs.items(), strict=False):
         try:
-            yield line, _job(given, known)
+            yield line, _job(row, profile)
         except RowError as error:
             yield BadRow(line, str(error))
         except (AttributeError, KeyError, TypeError) as error:
@@ -79,7 +81,7 @@ def _read(source: TraceFile) -> Rows:
 
 
 def _lines(text: str) -> Iterator[int]:
-    """Where each job of the object begins: they are the only objects in it."""
+    """The lines where the jobs of the object begin: they are the only objects in it."""
     return (number for number, line in enumerate(text.splitlines(), 1) if line.rstrip().endswith(": {") or ":{" in line)
 
 

@@ -1,8 +1,8 @@
-"""Jobs of Shockwave (NSDI'23), whose batch size changes while they train; a table beside them says how fast they are.
+"""Jobs of Shockwave (NSDI'23), whose batch size changes while they train; a table beside them has their speeds.
 
-Upstream the batch size is looked at when a round of 120 s ends, whoever shares the cluster: how a job comes along is
-therefore known from its own rounds alone, and is played here once. `work` is what comes out, with one rate for all of
-it; what a policy needs of batch sizes and epochs is in `facts` (`policies.training`).
+Upstream checks the batch size at the end of each round of 120 s, whatever else runs on the cluster: the progress of a
+job therefore depends only on its own rounds, and is simulated here once. `work` is the result, with a constant rate;
+what a policy needs to know about batch sizes and epochs is in `facts` (`policies.training`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE: Final = "throughputs_v100.csv"
 ROUND: Final = 120
 """Seconds after which a job may take another batch size."""
 _LARGEST: Final = {"LM": 80, "ResNet-18": 256, "ResNet-50": 128, "Recommendation": 8192}
-"""What an accordion job jumps to outside its critical epochs; a model that is not here never changes."""
+"""The batch size of an accordion job outside its critical epochs; models that are not listed never change."""
 _MODES: Final = ("static", "accordion", "gns")
 
 Speeds = Mapping[tuple[str, int, int], float]
@@ -33,7 +33,7 @@ Speeds = Mapping[tuple[str, int, int], float]
 
 
 class Switch(NamedTuple):
-    """From `at` seconds of work on the job has this batch size, and counts as having done so many epochs."""
+    """From `at` seconds of work on, the job has this batch size and counts as having done `epoch` epochs."""
 
     at: float
     batch: int
@@ -52,9 +52,9 @@ class _Course:
     samples: int
     epochs: int
     profile: tuple[tuple[int, int], ...]
-    """(batch size, epochs) one after the other: what its mode is expected to do."""
+    """(batch size, epochs) in sequence: what its mode is expected to do."""
 
-    def wanted(self, batch: int, epoch: int) -> int:
+    def next_batch(self, batch: int, epoch: int) -> int:
         """The batch size after a round that ended in an epoch with a batch size."""
         if self.mode == "gns":
             return 2 * batch if self.at(epoch) > batch else batch
@@ -63,7 +63,7 @@ class _Course:
         return batch
 
     def at(self, epoch: int) -> int:
-        """The batch size of an epoch in the profile, of the last one where there are fewer."""
+        """The batch size of an epoch in the profile, or of its last epoch beyond the end."""
         for batch, epochs in self.profile:
             if epoch < epochs:
                 return batch
@@ -72,7 +72,7 @@ class _Course:
 
 
 def _critical(model: str, batch: int, epoch: int) -> bool:
-    """Whether an epoch needs the batch size that the job came with."""
+    """Whether an epoch needs the job's original batch size."""
     if model == "ResNet-50":
         return epoch % 30 < 10
     if model == "ResNet-18":
@@ -88,14 +88,14 @@ def _play(course: _Course, speeds: Speeds) -> tuple[float, list[Switch]]:
     switches = [Switch(0.0, batch, 0.0)]
     total = course.steps / math.ceil(course.samples / batch)
     while True:
-        speed, an_epoch = speeds[course.model, batch, course.gpus], math.ceil(course.samples / batch)
+        speed, epoch_steps = speeds[course.model, batch, course.gpus], math.ceil(course.samples / batch)
         steps = min(max(1, int(speed * ROUND)), left)
-        now, left, epoch = now + steps / speed, left - steps, epoch + steps / an_epoch
+        now, left, epoch = now + steps / speed, left - steps, epoch + steps / epoch_steps
         if left <= 0:
             return now, switches
-        wanted = course.wanted(batch, int(epoch))
-        if wanted != batch and speeds.get((course.model, wanted, course.gpus), 0.0) > 0:
-            batch, epoch = wanted, float(math.ceil(epoch))
+        next_batch = course.next_batch(batch, int(epoch))
+        if next_batch != batch and speeds.get((course.model, next_batch, course.gpus), 0.0) > 0:
+            batch, epoch = next_batch, float(math.ceil(epoch))
             left = round((total - epoch) * math.ceil(course.samples / batch))
             if left <= 0:
                 return now, switches
@@ -157,15 +157,15 @@ def _runs(words: str) -> list[tuple[int, int]]:
 
 
 def _read(source: TraceFile) -> Rows:
-    beside = source.sibling(TABLE)
-    if beside is None:
+    speed_file = source.sibling(TABLE)
+    if speed_file is None:
         raise TraceError(
             text("counts work in steps, but {table} with the time of a step is missing", table=TABLE),
             where=source.name,
             hint=text("put {table} of Shockwave's trace into the same folder", table=TABLE),
         )
     speeds: dict[tuple[str, int, int], float] = {}
-    for line, row in enumerate(csv.DictReader(beside.text().splitlines()), 2):
+    for line, row in enumerate(csv.DictReader(speed_file.text().splitlines()), 2):
         try:
             if row["batch_size"]:
                 speeds[row["model"], int(row["batch_size"]), int(row["gpus"])] = number(
@@ -174,7 +174,7 @@ def _read(source: TraceFile) -> Rows:
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(
                 text("is not a row of model, batch_size, gpus, steps_per_second: {reason}", reason=error),
-                where=f"{beside.name}:{line}",
+                where=f"{speed_file.name}:{line}",
                 hint="compare it with the published file",
             ) from None
     return table(source, partial(_row, speeds=speeds))

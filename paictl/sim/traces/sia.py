@@ -1,7 +1,8 @@
 """Workloads of Sia (SOSP'23): Pollux' format, and profiles for each of several types of device.
 
-`work` is what a job takes on the first type that was measured with the devices and the batch size that its user asks
-for. A real cluster is slower than the profiles; by how much, and what a restart takes, is as in their simulator.
+`work` is the time that a job takes on the first type measured with the devices and the batch size that its user
+requests. A real cluster is slower than the profiles; by how much, and how long a restart takes, is as in their
+simulator.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _BOUND: Final = {"ncf": 32768}
 _COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 
 
-class _Known(NamedTuple):
-    """Of one application, batch size and number of replicas; seconds of a step on the reference."""
+class _Measured(NamedTuple):
+    """Measurements for one application, batch size and number of replicas; seconds of a step on the reference."""
 
     steps: float
     base: float
@@ -45,7 +46,7 @@ class _Profiles:
     def __init__(self, source: TraceFile) -> None:
         self.source = source
         self._trainings: dict[str, TrainingProfile | None] = {}
-        self._known: dict[tuple[str, int, int], _Known] = {}
+        self._measured: dict[tuple[str, int, int], _Measured] = {}
 
     def training(self, name: str) -> TrainingProfile:
         if name not in self._trainings:
@@ -59,8 +60,8 @@ class _Profiles:
 
     def _read(self, name: str) -> TrainingProfile | None:
         folder = f"../profiles/{name}"
-        found = {kind: step_times(self.source, folder, kind) for kind in NODES}
-        types: dict[str, StepTimes] = {kind: times for kind, times in found.items() if times is not None}
+        times_by_type = {kind: step_times(self.source, folder, kind) for kind in NODES}
+        types: dict[str, StepTimes] = {kind: times for kind, times in times_by_type.items() if times is not None}
         if not types:
             return None
         return TrainingProfile(
@@ -69,17 +70,17 @@ class _Profiles:
             believed=_BELIEVED.get(name, _OTHERS_RESTART), bound=_BOUND.get(name, 0),
         )  # fmt: skip
 
-    def of(self, name: str, batch: int, replicas: int) -> _Known:
+    def of(self, name: str, batch: int, replicas: int) -> _Measured:
         key = name, batch, replicas
-        if key not in self._known:
-            self._known[key] = self._make(*key)
-        return self._known[key]
+        if key not in self._measured:
+            self._measured[key] = self._make(*key)
+        return self._measured[key]
 
-    def _make(self, name: str, batch: int, replicas: int) -> _Known:
+    def _make(self, name: str, batch: int, replicas: int) -> _Measured:
         training = self.training(name)
         steps = training.steps(batch)
-        seconds = {kind: self._seconds(training, kind, batch, replicas) for kind in training.types}
-        measured = {kind: found for kind, found in seconds.items() if found is not None}
+        by_type = {kind: self._seconds(training, kind, batch, replicas) for kind in training.types}
+        measured = {kind: step_seconds for kind, step_seconds in by_type.items() if step_seconds is not None}
         if steps is None or not measured:
             raise RowError(
                 text(
@@ -91,21 +92,21 @@ class _Profiles:
             )
         kind, base = next(iter(measured.items()))
         by_count = {count: self._seconds(training, kind, batch, count) for count in sorted({*_COUNTS, replicas})}
-        return _Known(
-            steps, base, {other: base / found for other, found in measured.items()},
-            {count: base / found for count, found in by_count.items() if found is not None},
+        return _Measured(
+            steps, base, {other: base / step_seconds for other, step_seconds in measured.items()},
+            {count: base / step_seconds for count, step_seconds in by_count.items() if step_seconds is not None},
         )  # fmt: skip
 
     @staticmethod
     def _seconds(training: TrainingProfile, kind: str, batch: int, replicas: int) -> float | None:
-        """Seconds of a step on as few nodes as can be; None if that was not measured."""
+        """Seconds of a step on as few nodes as possible; None if not measured."""
         full, rest = divmod(replicas, NODES[kind])
         placement = (NODES[kind],) * full + ((rest,) if rest else ())
         size: BatchSize = training.asked(batch, replicas, kind, placement)
-        found = training.types[kind].step(placement, size.local)
-        if found is None:
+        times = training.types[kind].step(placement, size.local)
+        if times is None:
             return None
-        step, sync = found
+        step, sync = times
         return (step + (size.passes - 1) * (step - sync)) * training.slowdown
 
 
@@ -114,12 +115,12 @@ def _row(line: Line, profiles: _Profiles) -> Job:
     if name not in EPOCHS:
         raise RowError(text("application {name!r} is not one of {names}", name=name, names=", ".join(EPOCHS)))
     gpus, training = line.whole("num_replicas", 1), profiles.training(name)
-    known = profiles.of(name, batch, gpus)
+    measured = profiles.of(name, batch, gpus)
     return Job(
         id=line.text("name"), submit=line.span("time", SECOND), gpus=gpus, model=name,
-        work=Millis(round(known.steps * known.base * SECOND)), iterations=math.ceil(known.steps),
-        elastic=(min(known.scaling), max(known.scaling)), scaling=known.scaling, throughput=known.throughput,
-        facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=training,
+        work=Millis(round(measured.steps * measured.base * SECOND)), iterations=math.ceil(measured.steps),
+        elastic=(min(measured.scaling), max(measured.scaling)), scaling=measured.scaling,
+        throughput=measured.throughput, facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=training,
     )  # fmt: skip
 
 
@@ -128,12 +129,12 @@ def _read(source: TraceFile) -> Rows:
 
 
 def _tells(head: FileHead) -> bool:
-    """Pollux' columns; what differs is beside the file."""
+    """Pollux' columns; the difference is in the files beside it."""
     if not has(*_COLUMNS)(head):
         return False
-    here = TraceFile(head.name, b"")
+    trace_file = TraceFile(head.name, b"")
     return any(
-        here.sibling(f"../profiles/{name}/placements-{kind}.csv") is not None for name in EPOCHS for kind in NODES
+        trace_file.sibling(f"../profiles/{name}/placements-{kind}.csv") is not None for name in EPOCHS for kind in NODES
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a trace is read from: a file, a compressed one, a file inside an archive, or a small trace of our own."""
+"""Reads a trace from a file, a compressed file, a file inside an archive, or one of our own small traces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TraceFile:
     """A file with its bytes."""
 
     name: str
-    """As it was asked for, for messages: inside an archive ``archive.tar.gz/inner/file.csv``."""
+    """As requested, for messages; inside an archive ``archive.tar.gz/inner/file.csv``."""
     data: bytes
 
     @property
@@ -61,7 +61,7 @@ class TraceFile:
 
 
 def source(name: str) -> TraceFile:
-    """Read what a name stands for; raises `TraceError` if there is nothing, or nothing that can be read.
+    """Read the file that a name stands for; raises `TraceError` if it does not exist or cannot be read.
 
     A name is the path of a file (``.gz`` and ``.xz`` are unpacked), a path into an archive
     (``x.tar.gz/inner/file.csv`` or ``x.tar.gz:file.csv``, archives in archives too), or one of `packaged`.
@@ -69,11 +69,11 @@ def source(name: str) -> TraceFile:
     try:
         if Path(name).is_file():
             return _file(name)
-        if found := _split(name):
-            return _member(*found)
-        own = packaged().get(name)
-        if own is not None:
-            return TraceFile(name, own.read_bytes())
+        if inside := _split(name):
+            return _member(*inside)
+        packaged_file = packaged().get(name)
+        if packaged_file is not None:
+            return TraceFile(name, packaged_file.read_bytes())
         if Path(name).is_dir():
             raise TraceError("is a folder, not a trace", where=name, hint="name one of its files")
     except OSError as error:
@@ -112,22 +112,22 @@ def _file(name: str) -> TraceFile:
 
 
 def _split(name: str) -> tuple[str, str] | None:
-    """An archive that is there and the path inside it; None where the name holds no archive."""
+    """An existing archive and the path inside it; None if the name contains none."""
     for suffix in _ARCHIVES:
         for mark in ("/", ":"):
-            outer, found, inner = name.partition(suffix + mark)
-            if found and Path(outer + suffix).is_file():
+            outer, separator, inner = name.partition(suffix + mark)
+            if separator and Path(outer + suffix).is_file():
                 return outer + suffix, inner
     return None
 
 
 def _member(archive: str, inner: str) -> TraceFile:
-    """A file of an archive: by its path, or by the end of it if only one ends so."""
+    """A file of an archive: by its path, or by the end of the path if that is unambiguous."""
     shown, data = archive, _load(archive)
     while True:
         head, rest = _cut(inner)
         index = _index(data, shown)
-        name = _meant(head, index, shown)
+        name = _find_member(head, index, shown)
         shown, data = f"{shown}/{name}", index[name]
         if rest is None:
             return TraceFile(shown, _unpacked(data, shown))
@@ -135,30 +135,30 @@ def _member(archive: str, inner: str) -> TraceFile:
 
 
 def _cut(inner: str) -> tuple[str, str | None]:
-    """The first archive in a path and what is behind it; the whole path and None if there is none."""
+    """The first archive in a path and the rest after it; the whole path and None if there is none."""
     for suffix in _ARCHIVES:
         for mark in ("/", ":"):
-            outer, found, rest = inner.partition(suffix + mark)
-            if found:
+            outer, separator, rest = inner.partition(suffix + mark)
+            if separator:
                 return outer + suffix, rest
     return inner, None
 
 
-def _meant(wanted: str, index: dict[str, bytes], archive: str) -> str:
-    wanted = wanted.removeprefix("./")
-    if wanted in index:
-        return wanted
-    ending = [name for name in index if name.endswith("/" + wanted)]
+def _find_member(path: str, index: dict[str, bytes], archive: str) -> str:
+    path = path.removeprefix("./")
+    if path in index:
+        return path
+    ending = [name for name in index if name.endswith("/" + path)]
     if len(ending) == 1:
         return ending[0]
     if ending:
         raise TraceError(
-            text("{wanted!r} is there {count} times", wanted=wanted, count=len(ending)),
+            text("{wanted!r} is there {count} times", wanted=path, count=len(ending)),
             where=archive,
             hint=text("one of: {names}", names=listed(ending)),
         )
     raise TraceError(
-        text("holds no {wanted!r}", wanted=wanted), where=archive, hint=text("it holds: {names}", names=listed(index))
+        text("holds no {wanted!r}", wanted=path), where=archive, hint=text("it holds: {names}", names=listed(index))
     )
 
 
@@ -179,13 +179,13 @@ def _index(data: bytes, shown: str) -> dict[str, bytes]:
 
 
 def _files(data: bytes, shown: str) -> Iterator[tuple[str, bytes]]:
-    left = _most(data)
+    budget = _most(data)
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         for member in tar:
             if member.isfile() and (stream := tar.extractfile(member)) is not None:
-                left -= member.size
+                budget -= member.size
                 name = member.name.removeprefix("./")
-                if left < 0:
+                if budget < 0:
                     raise _bomb(f"{shown}/{name}")
                 unpacked = stream.read()
                 _refuse_bomb(unpacked, data, f"{shown}/{name}")
@@ -193,11 +193,11 @@ def _files(data: bytes, shown: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _unpacked(data: bytes, name: str) -> bytes:
-    opened = next((opens for magic, opens in _PACKERS.items() if data.startswith(magic)), None)
-    if opened is None:
+    opener = next((opens for magic, opens in _PACKERS.items() if data.startswith(magic)), None)
+    if opener is None:
         return data
     try:
-        with opened(io.BytesIO(data)) as stream:
+        with opener(io.BytesIO(data)) as stream:
             unpacked: bytes = stream.read(_most(data) + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TraceError(
@@ -210,12 +210,12 @@ def _unpacked(data: bytes, name: str) -> bytes:
 
 
 def _most(packed: bytes) -> int:
-    """Bytes to which packed ones may unpack."""
+    """Bytes to which packed data may unpack at most."""
     return 16 * 2**20 + 60 * len(packed)
 
 
 def _refuse_bomb(unpacked: bytes, packed: bytes, name: str) -> None:
-    """Raise `TraceError` for more than a trace unpacks to: however it is packed, a line takes some bytes."""
+    """Raise `TraceError` for more data than a trace can unpack to: however it is packed, a line takes some bytes."""
     if len(unpacked) > _most(packed) or unpacked.count(b"\n") > 100_000 + len(packed):
         raise _bomb(name)
 

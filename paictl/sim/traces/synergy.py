@@ -15,7 +15,7 @@ _COLUMNS: Final = ("number", "model", "arrival", "iterations", "gpus")
 _FIRST: Final = re.compile(r"\d+,[a-z]\w*,\d+(\.\d+)?,\d+,\d+\s*$", re.ASCII)
 
 STEP_MS: Final = 100
-"""[I] The file has steps and no times: each is taken for a tenth of a second, for every model."""
+"""[I] The file has steps but no times: a step counts as a tenth of a second for every model."""
 
 
 def _row(line: Line) -> Job:

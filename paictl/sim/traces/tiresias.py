@@ -35,7 +35,7 @@ def _muri(line: Line) -> Job:
         skew=skew(model),
         share=Share.OPPORTUNISTIC if line.get("priority") == "1" else Share.GUARANTEED,
         iterations=line.whole("iterations", 0) if line.get("iterations") else 0,
-        # of each step so long on CPUs and storage, on the GPU, and on the network (Muri §4)
+        # the time of each step on CPUs and storage, on the GPU, and on the network (Muri §4)
         gpu_util=min(1.0, stages[1] / step) if step and any(stages) else 1.0,
         facts={
             f"stage.{name}": time for name, time in zip(("cpu", "gpu", "network", "step"), [*stages, step], strict=True)

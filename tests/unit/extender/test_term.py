@@ -170,9 +170,9 @@ def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() ->
         fixed = {"metadata": {**about, "resourceVersion": "2"}, "data": {"windows.json": json.dumps(rows)}}
         cluster.things[path] = [fixed]
         until(lambda: term.core.is_open)
-        assert [one.name for one in term.core.windows.found] == ["w"]
+        assert [one.name for one in term.core.windows.current] == ["w"]
         cluster.things[path] = []
-        until(lambda: not term.core.windows.found)
+        until(lambda: not term.core.windows.current)
     finally:
         term.stop()
 

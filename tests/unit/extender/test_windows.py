@@ -29,7 +29,7 @@ def plan(harness: Harness, *nodes: str, after: float = HOUR, lasts: float = HOUR
     """A window that begins so many seconds from now."""
     start = harness.now + after
     window = Window(name, nodes, Millis(int(1000 * start)), Millis(int(1000 * (start + lasts))), reason="new disks")
-    tell(harness, Windows((*harness.core.windows.found.all, window)))
+    tell(harness, Windows((*harness.core.windows.current.all, window)))
 
 
 def tell(harness: Harness, windows: Windows) -> None:
@@ -95,7 +95,7 @@ def test_a_window_that_is_over_is_forgotten(harness: Harness) -> None:
     plan(harness, "n0", after=0, lasts=60)
     harness.now += 61
     harness.reconciler.reconcile()
-    assert not harness.core.windows.found
+    assert not harness.core.windows.current
     harness.run(gang("g", 1, 4)[0])
     assert harness.core.book.engine.state.groups.by_name["default/g"].ignore_suggested is True
 
@@ -108,7 +108,7 @@ def test_a_window_counts_again_once_a_clock_that_was_ahead_is_set_back(harness: 
     assert not harness.core.windows
     harness.now -= HOUR
     harness.reconciler.reconcile()
-    assert [one.name for one in harness.core.windows.found] == ["disks"]
+    assert [one.name for one in harness.core.windows.current] == ["disks"]
     (pod,) = gang("g", 1, 4)
     assert not harness.ask(pod).names
 
@@ -223,12 +223,12 @@ def test_nobody_is_evicted_for_a_place_that_a_window_closes(harness: Harness) ->
 
 def test_what_is_damaged_changes_nothing_and_is_said(harness: Harness) -> None:
     plan(harness, *NODES)
-    before = harness.core.windows.found
+    before = harness.core.windows.current
     harness.core.windows_changed({"metadata": {"namespace": "paictl-system"}, "data": {KEY: "[{"}})
-    assert harness.core.windows.found == before
+    assert harness.core.windows.current == before
     assert "configmap paictl-system/paictl-maintenance" in harness.core.windows.problem
     harness.core.windows_changed(None)
-    assert (harness.core.windows.found, harness.core.windows.problem) == (Windows(), "")
+    assert (harness.core.windows.current, harness.core.windows.problem) == (Windows(), "")
 
 
 def test_windows_are_counted(harness: Harness) -> None:
@@ -243,7 +243,7 @@ def test_a_restart_places_by_the_same_windows_and_finds_the_place_of_who_runs(ha
     plan(harness, "n0", "n1")
     (pod,) = gang("g", 1, 4)
     node = harness.run(pod)
-    windows, spec = harness.core.windows.found, harness.core.spec
+    windows, spec = harness.core.windows.current, harness.core.spec
     harness.begin(spec)
     tell(harness, windows)
     harness.open(NODES)

@@ -9,7 +9,7 @@ import pytest
 from paictl.cluster.pods import podgroups
 from paictl.cluster.pods.nodes import node_status
 from paictl.cluster.pods.podgroups import CONDITION, PodGroup, group_of, read_group
-from paictl.doors.conditions import tell, untold
+from paictl.doors.conditions import outdated, write_condition
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.scheduler.wire import GATE
 from tests.unit.extender.conftest import NODES
@@ -71,9 +71,9 @@ def test_pods_wait_for_their_group_and_are_placed_with_it(placer: Placer) -> Non
     placer.core.pod_group_changed(read_group(group()))
     placer.round()
     assert len({placer.node("g-0"), placer.node("g-1")} - {""}) == 2
-    assert [(one.placed, one.message) for one in untold(placer.core)] == [(True, MESSAGE)]
+    assert [(one.placed, one.message) for one in outdated(placer.core)] == [(True, MESSAGE)]
     placer.core.pod_group_changed(read_group(group(said=("True", MESSAGE))))
-    assert untold(placer.core) == []
+    assert outdated(placer.core) == []
 
 
 @pytest.mark.parametrize("later", [None, 3, 1])
@@ -101,7 +101,7 @@ def test_a_group_whose_size_changes_is_read_again_and_one_without_gang_is_none(p
     placer.core.pod_group_changed(read_group(group(size=3)))
     placer.create(pods(2))
     placer.round()
-    (status,) = untold(placer.core)
+    (status,) = outdated(placer.core)
     assert (status.placed, status.message) == (False, "pod waits for its gang: 2 of 3 pods of default/g are there")
     placer.core.pod_group_changed(read_group(group(size=0)))
     placer.round()
@@ -189,7 +189,7 @@ def test_all_pods_get_one_value_of_the_label_or_none_goes(placer: Placer, racks:
     placer.create(pods(3, name="wide"))
     placer.round()
     assert not any(placer.node(f"wide-{at}") for at in range(3)), "no rack has three nodes"
-    status = next(one for one in untold(placer.core) if one.group.key == "default/wide")
+    status = next(one for one in outdated(placer.core) if one.group.key == "default/wide")
     assert "pod waits" in status.message
 
 
@@ -240,9 +240,9 @@ def test_a_condition_is_written_beside_those_of_others(placer: Placer) -> None:
     placer.core.pod_group_changed(read_group(group()))
     placer.create(pods(1))
     placer.round()
-    (status,) = untold(placer.core)
+    (status,) = outdated(placer.core)
     server: Any = Server()
-    tell(server, "/apis/x/v1", status)
+    write_condition(server, "/apis/x/v1", status)
     ((call, body),) = server.sent
     patch = "application/strategic-merge-patch+json"
     assert call == f"PATCH /apis/x/v1/namespaces/default/podgroups/g/status {patch}"
@@ -252,7 +252,7 @@ def test_a_condition_is_written_beside_those_of_others(placer: Placer) -> None:
     placer.core.pod_group_changed(read_group(group("gone")))
     placer.create(pods(1, name="gone"))
     placer.round()
-    tell(server, "/apis/x/v1", next(one for one in untold(placer.core) if one.group.key == "default/gone"))
+    write_condition(server, "/apis/x/v1", next(one for one in outdated(placer.core) if one.group.key == "default/gone"))
 
 
 def test_an_api_server_that_is_silent_about_one_group_is_not_asked_about_all(

@@ -100,7 +100,7 @@ def test_a_restart_keeps_what_was_reported() -> None:
     after = book.engine.state
     assert after.health.bad_leaves == before.health.bad_leaves
     for chain in before.physical.chain_indexes():
-        assert after.doomed.present(chain) == before.doomed.present(chain)
+        assert after.doomed.cells_in(chain) == before.doomed.cells_in(chain)
     validate(after)
     book.report_device("n3", 2, True)
     book.restart(book.engine.spec)

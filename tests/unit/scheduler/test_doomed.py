@@ -79,13 +79,13 @@ def test_a_doomed_cell_whose_healthy_part_is_used_is_doomed_anew_when_it_is_left
     engine = healthy(data)
     engine.observe(NodeHealth("n3", healthy=False))
     chain = engine.state.physical.chain_indexes()[0]
-    doomed = engine.state.doomed.present(chain)
+    doomed = engine.state.doomed.cells_in(chain)
     assert [vc for vc, _ in doomed] == ["A"]
     assert isinstance(run(engine, pod("p", "A", 4)), Bind)
-    assert engine.state.doomed.present(chain) == []
+    assert engine.state.doomed.cells_in(chain) == []
     engine.observe(PodGone("p"))
     validate(engine.state)
-    assert engine.state.doomed.present(chain) == doomed
+    assert engine.state.doomed.cells_in(chain) == doomed
 
 
 def test_idle_doomed_cells_are_freed_from_the_top_down_and_by_id() -> None:
@@ -94,9 +94,9 @@ def test_idle_doomed_cells_are_freed_from_the_top_down_and_by_id() -> None:
     address = engine.state.physical.address
     for node in ("n3", "n1", "n2"):
         engine.observe(NodeHealth(node, healthy=False))
-    assert [address(cell) for _, cell in engine.state.doomed.present(chain)] == ["0/n1", "0/n2", "0/n3"]
+    assert [address(cell) for _, cell in engine.state.doomed.cells_in(chain)] == ["0/n1", "0/n2", "0/n3"]
     engine.observe(NodeHealth("n1", healthy=True))
-    assert [address(cell) for _, cell in engine.state.doomed.present(chain)] == ["0/n2", "0/n3"]
+    assert [address(cell) for _, cell in engine.state.doomed.cells_in(chain)] == ["0/n2", "0/n3"]
     assert isinstance(run(engine, pod("p", "A", 4)), Bind)
     assert isinstance(run(engine, pod("q", "A", 4)), Bind)
     assert isinstance(run(engine, pod("r", "A", 4)), Wait)
@@ -116,7 +116,7 @@ def test_a_burst_of_reports_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> 
     for node in range(4):
         engine.observe(NodeHealth(f"n{node}", healthy=True))
     assert not settled
-    assert engine.state.doomed.present(engine.state.physical.chain_indexes()[0]) == []
+    assert engine.state.doomed.cells_in(engine.state.physical.chain_indexes()[0]) == []
     assert len(settled) == 1
 
 
@@ -141,7 +141,7 @@ def test_a_node_that_flaps_where_healthy_ones_are_enough_costs_nothing(monkeypat
     engine.observe(NodeHealth("n2", healthy=True))
     validate(engine.state)
     assert len(anew) == 2, "what was doomed is spared again"
-    assert engine.state.doomed.present(engine.state.physical.chain_indexes()[0]) == []
+    assert engine.state.doomed.cells_in(engine.state.physical.chain_indexes()[0]) == []
 
 
 def test_a_change_of_the_choice_is_not_forgotten_after_one_of_numbers() -> None:

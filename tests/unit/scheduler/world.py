@@ -371,7 +371,7 @@ class World:
             del self.groups[probe.group]
         for engine in recovered:
             for chain in state.physical.chain_indexes():
-                assert engine.state.doomed.present(chain) == state.doomed.present(chain), (
+                assert engine.state.doomed.cells_in(chain) == state.doomed.cells_in(chain), (
                     "a restart changes what is doomed"
                 )
             for probe in probes:

@@ -15,7 +15,7 @@ from paictl.resources import resource_folder
 from paictl.sim.generate import MIXES, GenerateError, generate
 from paictl.sim.job import DeadlineKind, in_order
 from paictl.sim.traces.load import load
-from paictl.sim.traces.native import written
+from paictl.sim.traces.native import to_csv
 from tests.conftest import ROOT
 
 MADE = yaml.safe_load((resource_folder("traces") / "made.yaml").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ OTHER_PYTHON = Path("~/.pyenv/versions/3.13.0/bin/python").expanduser()
 def test_our_traces_are_made_as_it_is_written(name: str) -> None:
     made = MADE[name]
     text = (resource_folder("traces") / f"{name}.csv").read_text(encoding="utf-8")
-    assert written(generate(made["mix"], made["jobs"], made["seed"], made.get("load"))) == text
+    assert to_csv(generate(made["mix"], made["jobs"], made["seed"], made.get("load"))) == text
     trace = load(name)
     assert (trace.format, trace.bad, len(trace.jobs)) == ("native", (), made["jobs"])
 
@@ -39,15 +39,15 @@ def test_every_trace_of_ours_is_written_down() -> None:
 def test_another_python_makes_the_same_bytes() -> None:
     script = (
         "import hashlib\nfrom paictl.sim.generate import MIXES, generate\n"
-        "from paictl.sim.traces.native import written\n"
-        "print(hashlib.sha256(''.join(written(generate(mix, 200, 3)) for mix in MIXES).encode()).hexdigest())"
+        "from paictl.sim.traces.native import to_csv\n"
+        "print(hashlib.sha256(''.join(to_csv(generate(mix, 200, 3)) for mix in MIXES).encode()).hexdigest())"
     )
     found = [
         subprocess.run([python, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for python in (sys.executable, OTHER_PYTHON)
     ]
     assert found[0] == found[1]
-    own = "".join(written(generate(mix, 200, 3)) for mix in MIXES)
+    own = "".join(to_csv(generate(mix, 200, 3)) for mix in MIXES)
     assert hashlib.sha256(own.encode()).hexdigest() == found[0].strip()
 
 

@@ -15,7 +15,7 @@ import pytest
 from paictl.resources import resource_folder
 from paictl.sim.cluster import homogeneous
 from paictl.sim.page import page, page_data
-from paictl.sim.report import Compared, compared
+from paictl.sim.report import Comparison, compared
 from paictl.sim.simulate import simulate
 from paictl.sim.traces.load import load
 from tests.browser import CHROMIUM, browser
@@ -31,7 +31,7 @@ OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((chart) => {
 
 
 @pytest.fixture(scope="module")
-def given() -> Compared:
+def given() -> Comparison:
     trace = load("tiny")
     spec = homogeneous(4, 8)
     return compared(trace, [simulate(trace.jobs, spec, policy) for policy in ("fifo:placement=consolidate", "srtf")])
@@ -61,7 +61,7 @@ def read(text: str) -> Reader:
     return reader
 
 
-def test_the_page_holds_the_data_and_only_its_own_script(given: Compared) -> None:
+def test_the_page_holds_the_data_and_only_its_own_script(given: Comparison) -> None:
     text = page(given, "title")
     reader = read(text)
     assert json.loads(reader.scripts[0]) == page_data(given, "title")
@@ -75,7 +75,7 @@ def test_the_page_holds_the_data_and_only_its_own_script(given: Compared) -> Non
     assert re.findall(r"url\(|@import", text) == []
 
 
-def test_nothing_from_a_trace_becomes_markup(given: Compared) -> None:
+def test_nothing_from_a_trace_becomes_markup(given: Comparison) -> None:
     runs = tuple(
         replace(run, cluster=HOSTILE, outcomes=tuple(replace(one, vc=HOSTILE) for one in run.outcomes))
         for run in given.runs
@@ -91,7 +91,7 @@ def test_the_script_never_writes_markup() -> None:
         assert word not in script
 
 
-def test_the_curves_are_those_of_the_run(given: Compared) -> None:
+def test_the_curves_are_those_of_the_run(given: Comparison) -> None:
     data = page_data(given, "x")
     for run, shown, found in zip(given.runs, data["runs"], given.figures, strict=True):
         jcts = sorted(one.jct / 1000 for one in run.outcomes if one.jct is not None)
@@ -108,7 +108,7 @@ def test_the_curves_are_those_of_the_run(given: Compared) -> None:
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
-def test_a_browser_draws_it_without_complaint_and_without_the_network(given: Compared, tmp_path: Path) -> None:
+def test_a_browser_draws_it_without_complaint_and_without_the_network(given: Comparison, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(page(given, "x"), encoding="utf-8")
     with browser() as tab:

@@ -31,52 +31,52 @@ BURST = [Job(str(number), Millis(0), 4, Millis(600_000)) for number in range(40)
 )  # fmt: skip
 def test_the_smallest_number_of_nodes(wanted: str, nodes: int) -> None:
     answer = size(BURST, EIGHT, [target(wanted)], "fifo")
-    assert answer.found is not None
-    assert (answer.found.nodes, answer.found.devices) == (nodes, 8 * nodes)
+    assert answer.smallest is not None
+    assert (answer.smallest.nodes, answer.smallest.devices) == (nodes, 8 * nodes)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "backfill", "las"])
 def test_one_node_fewer_does_not_meet_the_target(policy: str) -> None:
     jobs, goal = load("tenants").jobs, target("p95 queueing <= 1h")
     answer = size(jobs, EIGHT, [goal], policy)
-    assert answer.found is not None
-    for nodes, met in ((answer.found.nodes, True), (answer.found.nodes - 1, False)):
+    assert answer.smallest is not None
+    for nodes, met in ((answer.smallest.nodes, True), (answer.smallest.nodes - 1, False)):
         assert (goal.value(simulate(jobs, homogeneous(nodes, 8), policy)) <= goal.bound) is met
 
 
 def test_nodes_are_added_to_what_there_is() -> None:
     base = homogeneous(3, 8)
     answer = size(BURST, EIGHT, [target("max queueing <= 10m")], "fifo", base=base)
-    assert answer.found is not None
-    assert (answer.found.nodes, answer.found.devices) == (7, 80)
+    assert answer.smallest is not None
+    assert (answer.smallest.nodes, answer.smallest.devices) == (7, 80)
     enough = size(BURST, EIGHT, [target("max queueing <= 10m")], "fifo", base=homogeneous(10, 8))
-    assert enough.found is not None
-    assert enough.found.nodes == 0
+    assert enough.smallest is not None
+    assert enough.smallest.nodes == 0
     assert grown(base, EIGHT, 2).nodes[-1].name == "added-2"
 
 
 def test_all_targets_must_be_met() -> None:
     goals = [target("max queueing <= 40m"), target("makespan <= 20m")]
     answer = size(BURST, EIGHT, goals, "fifo")
-    assert answer.found is not None
-    assert answer.found.nodes == 10
+    assert answer.smallest is not None
+    assert answer.smallest.nodes == 10
 
 
 def test_what_no_cluster_can_meet_is_said_without_trying_for_ever() -> None:
     answer = size(BURST, EIGHT, [target("mean jct <= 5m")], "fifo")
-    assert answer.found is None
+    assert answer.smallest is None
     assert "no job waits there" in answer.reason
     assert len(answer.trials) <= 6
     answer = size(BURST, EIGHT, [target("max queueing <= 0s")], "fifo", most=7)
-    assert (answer.found, answer.reason) == (None, "not even with 7 nodes")
+    assert (answer.smallest, answer.reason) == (None, "not even with 7 nodes")
 
 
 def test_a_job_that_never_runs_waits_for_ever() -> None:
     goal = target("max queueing <= 1d")
     assert goal.value(simulate([Job("big", Millis(0), 9, Millis(1))], homogeneous(1, 8), "fifo")) == NEVER
     answer = size([Job("big", Millis(0), 9, Millis(1000))], EIGHT, [goal], "fifo")
-    assert answer.found is not None
-    assert answer.found.nodes == 2
+    assert answer.smallest is not None
+    assert answer.smallest.nodes == 2
 
 
 def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() -> None:
@@ -140,23 +140,23 @@ def test_failures_cost_nodes() -> None:
         "log", log=tuple(LoggedOutage(line, base.nodes[line].name, None, Millis(0), None) for line in (0, 1))
     )
     answer = size(BURST, EIGHT, [goal], "fifo", base=base, failures=down)
-    assert answer.found is not None
-    assert (answer.found.nodes, answer.found.devices) == (8, 96), "6 more without failures"
-    assert (answer.found.interruptions, answer.found.wasted) == (0, 0.0)
+    assert answer.smallest is not None
+    assert (answer.smallest.nodes, answer.smallest.devices) == (8, 96), "6 more without failures"
+    assert (answer.smallest.interruptions, answer.smallest.wasted) == (0, 0.0)
 
 
 def test_added_nodes_fail_too_and_the_answer_meets_its_target() -> None:
     jobs, goal, model = load("tenants").jobs, target("p95 queueing <= 1h"), failures_of("node=10d,repair=12h")
     answer = size(jobs, EIGHT, [goal], "fifo", failures=model)
     calm = size(jobs, EIGHT, [goal], "fifo")
-    assert answer.found is not None
-    assert calm.found is not None
-    assert answer.found.nodes > calm.found.nodes
-    assert answer.found.interruptions
-    assert calm.found.interruptions is None
-    run = simulate(jobs, homogeneous(answer.found.nodes, 8), "fifo", failures=model)
+    assert answer.smallest is not None
+    assert calm.smallest is not None
+    assert answer.smallest.nodes > calm.smallest.nodes
+    assert answer.smallest.interruptions
+    assert calm.smallest.interruptions is None
+    run = simulate(jobs, homogeneous(answer.smallest.nodes, 8), "fifo", failures=model)
     assert goal.value(run) <= goal.bound
-    assert sum(one.interruptions for one in run.outcomes) == answer.found.interruptions
+    assert sum(one.interruptions for one in run.outcomes) == answer.smallest.interruptions
 
 
 def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str]) -> None:

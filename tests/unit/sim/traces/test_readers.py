@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.sim.job import BadRow, Deadline, DeadlineKind, Job, Share, Trace, TraceStatus
-from paictl.sim.traces.load import FORMATS, load, told
-from paictl.sim.traces.native import COLUMNS, written
+from paictl.sim.traces.load import FORMATS, detected_format, load
+from paictl.sim.traces.native import COLUMNS, to_csv
 from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.units import Millis
 
@@ -73,10 +73,14 @@ JOBS = st.lists(
 
 @given(JOBS)
 def test_what_is_written_is_read_back(jobs: list[Job]) -> None:
-    data = written(jobs).encode()
-    found = [row[1] for row in told(TraceFile("x", data)).read(TraceFile("x", data)) if not isinstance(row, BadRow)]
+    data = to_csv(jobs).encode()
+    found = [
+        row[1]
+        for row in detected_format(TraceFile("x", data)).read(TraceFile("x", data))
+        if not isinstance(row, BadRow)
+    ]
     assert found == jobs
-    assert written(found).encode() == data
+    assert to_csv(found).encode() == data
 
 
 def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) -> None:
@@ -358,5 +362,5 @@ def test_shockwave_says_what_is_wrong_with_a_row(tmp_path: Path) -> None:
 
 def test_what_shockwave_knows_of_a_job_goes_through_native_csv(tmp_path: Path) -> None:
     trace = shockwave(tmp_path, "b,0,LM,10,3000,1,gns,10000,3,10x1 20x2")
-    again = read(tmp_path, written(trace.jobs), "native.csv")
+    again = read(tmp_path, to_csv(trace.jobs), "native.csv")
     assert again.jobs[0].facts == trace.jobs[0].facts
