@@ -49,11 +49,11 @@ def decision_for(core: DoorCore, entry: PodEntry, request: PodRequest, names: li
     """The decision, cached if nothing has changed since the same question. The caller must hold the lock."""
     offered = None if request.ignore_suggested else frozenset(names)
     request, offered = windows.within(core, entry, request, offered)
-    known, limit = entry.cached, core.table.limit_of(entry)
-    if known is not None and known.limit == limit and is_current(core, entry, known) and known.offered == offered:
-        return known
-    found = windows.noted(core, entry, _decided(core, entry, request, offered))
-    entry.cached = found if limit is None else replace(found, limit=limit)
+    cached, limit = entry.cached, core.table.limit_of(entry)
+    if cached is not None and cached.limit == limit and is_current(core, entry, cached) and cached.offered == offered:
+        return cached
+    decision = windows.noted(core, entry, _new_decision(core, entry, request, offered))
+    entry.cached = decision if limit is None else replace(decision, limit=limit)
     return entry.cached
 
 

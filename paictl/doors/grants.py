@@ -53,7 +53,7 @@ class Grants:
                 text("the name {group} is in use in another namespace: begin it with {namespace}/",
                      group=group, namespace=namespace),
             )  # fmt: skip
-        if not slash or owner == namespace or owner not in self._of:
+        if not slash or owner == namespace or owner not in self._by_namespace:
             return None
         return RequestError(
             pod, "affinityGroup.name",

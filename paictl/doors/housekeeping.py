@@ -216,15 +216,15 @@ def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
     except RequestError:
         decision, better = None, False
     else:
-        better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
-    if not better and known is not None:
-        usage = None if known.usage is None else core.usage.version
-        still = CachedDecision(
-            engine.version, known.kind, known.reason, offered=known.offered, usage=usage, limit=known.limit
+        better = isinstance(decision, Bind if cached is not None and cached.kind == "preempt" else Bind | Preempt)
+    if not better and cached is not None:
+        usage = None if cached.usage is None else core.usage.version
+        renewed = CachedDecision(
+            engine.version, cached.kind, cached.reason, offered=cached.offered, usage=usage, limit=cached.limit
         )
-        why = held or (decision.reason if isinstance(decision, Wait) else "")
-        if why and known.kind == "wait":  # what it waits for may be something else by now
-            entry.cached = windows.noted(core, entry, replace(still, reason=f"pod waits: {why}"))
+        why = obstacle or (decision.reason if isinstance(decision, Wait) else "")
+        if why and cached.kind == "wait":  # what it waits for may be something else by now
+            entry.cached = windows.noted(core, entry, replace(renewed, reason=f"pod waits: {why}"))
         else:
             entry.cached = replace(renewed, closed=windows.closed(core, entry))
     return better

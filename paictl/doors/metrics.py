@@ -227,7 +227,7 @@ class FigureFamilies:
 
     def _of_moves(self, moves: Mapping[str, MoveTotal], planned: Mapping[str, int]) -> Iterator[Metric]:
         """Defragmentation, which clients carry out: what the cluster says that it came to, by who paid."""
-        for name, what, values in (
+        for name, help_text, values in (
             ("defrag_moves", "Gangs moved to make room for larger ones.",
              {vc: float(total.gangs) for vc, total in moves.items()}),
             ("defrag_lost_device_seconds", "Device time of work that gangs lost by such moves.",
@@ -253,7 +253,7 @@ class FigureFamilies:
 
     def of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
         """What became of promised starts, by virtual cluster."""
-        for kind, name, what in (
+        for kind, name, help_text in (
             ("made", "start_promises", "Promised starts that pods were told of."),
             ("moved", "start_promises_moved", "Promised starts that were moved to a later instant."),
             ("late", "late_starts", "Gangs that started later than promised."),
@@ -309,7 +309,9 @@ class FigureFamilies:
             families["user_devices_limit"].add_metric([vc, user], most)
         yield from (family for family in families.values() if family.samples)
 
-    def _of_devices(self, rows: Sequence[tuple[str, int, int]], name: str, what: str, limit: str) -> Iterator[Metric]:
+    def _of_devices(
+        self, rows: Sequence[tuple[str, int, int]], name: str, help_text: str, limit: str
+    ) -> Iterator[Metric]:
         """Devices and limits of virtual clusters, where there are some."""
         if rows:
             yield self._gauge(name, f"Devices {help_text}.", "vc", {vc: devices for vc, devices, _ in rows})

@@ -297,7 +297,7 @@ class Reconciler:
         for waiting_uid in preemption.waiting:
             entry = self.core.table.by_uid.get(waiting_uid)
             if entry is not None:
-                own = self.core.table.same_user(waiting, victim.uid)
+                own = self.core.table.same_user(waiting_uid, victim.uid)
                 told = (
                     pod_events.hindered(entry.ref, victim.key, why) if own else pod_events.hindered_elsewhere(entry.ref)
                 )

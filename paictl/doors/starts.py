@@ -346,9 +346,9 @@ class DoorStarts:
                 continue
             vc, entry = gang.request.vc, self._table.by_uid.get(gang.request.uid)
             conservative = self._backfill.rules.mode(vc) is BackfillMode.CONSERVATIVE
-            why = foresight.lost_by(vc) if conservative else ""
-            if entry is not None and why and self._lost.get(group) != why:
-                self._lost[group], was = why, rfc3339(instant(UNIX, at))
+            reason = foresight.lost_by(vc) if conservative else ""
+            if entry is not None and reason and self._lost.get(group) != reason:
+                self._lost[group], previous = reason, rfc3339(instant(UNIX, at))
                 self.counted[vc, "moved"] += 1
                 message = f"its gang was promised to start at {previous} at the latest, which does not hold: {reason}"
                 yield PodEvent(entry.ref, "StartDelayed", message, warning=True)

@@ -283,8 +283,8 @@ class PodTable:
             self._gone.popitem(last=False)
         entry = self.by_uid.pop(uid, None)
         self._uncount(uid)
-        if entry is not None and self._uid.get(entry.ref.key) == uid:
-            del self._uid[entry.ref.key]
+        if entry is not None and self._uid_by_key.get(entry.ref.key) == uid:
+            del self._uid_by_key[entry.ref.key]
         if entry is not None:
             self.heard(entry)
         return entry

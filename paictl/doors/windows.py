@@ -68,7 +68,7 @@ def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
         within = f"reservation {known.name} gives it only {listed(sorted(known.nodes), 3)}"
         shut = shut & core.windows.closed(now_of(core), core.table.limit_of(entry)) & frozenset(known.nodes)
         return f"{within}, and maintenance windows close {listed(sorted(shut), 3)}" if shut else within
-    what = "maintenance windows" if core.windows.found else "reservations"
+    what = "maintenance windows" if core.windows.current else "reservations"
     return f"{what} close {listed(sorted(shut), 3)} to it ({_span(core, entry)})"
 
 
@@ -99,7 +99,7 @@ def due(core: DoorCore) -> list[MovedGang]:
         return []
     with core.guarded():
         core.windows.prune(now_of(core))
-        active = core.windows.found.active(now_of(core))
+        active = core.windows.current.active(now_of(core))
         why: dict[GangKey, str] = {}
         for uid, pod in core.book.pods.items() if active else ():
             entry = core.table.by_uid.get(uid)

@@ -93,7 +93,7 @@ def _values(given: str, policy: str) -> list[str]:
         low, high, *steps = (_number(part, unit) for part in parts)
         (step,) = steps or (Decimal(1),)
         if not (low.is_finite() and high.is_finite() and step.is_finite() and low <= high and step > 0):
-            raise ValueError(choices)
+            raise ValueError(given)
     except (InvalidOperation, ValueError):
         raise ParameterError(
             text("{given!r} is not a valid range", given=given), where=f"policy {policy!r}",
@@ -102,7 +102,7 @@ def _values(given: str, policy: str) -> list[str]:
     number = int((high - low) / step) + 1
     if number > MOST:
         raise ParameterError(
-            text("{given!r} has more than {most:,} values", given=choices, most=MOST), where=f"policy {policy!r}",
+            text("{given!r} has more than {most:,} values", given=given, most=MOST), where=f"policy {policy!r}",
             hint="take a larger step: 1..1000000..1000",
         )  # fmt: skip
     return [f"{(low + step * place).normalize():f}{unit}" for place in range(number)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.frozen import frozen
 from paictl.scheduler.defrag.model import NoRoom, Obstacle, RoomPlan
 from paictl.scheduler.defrag.targets import free_devices, room_views
-from paictl.scheduler.defrag.trial import Stuck, Trials, Tried
+from paictl.scheduler.defrag.trial import StuckGang, Trials, TrialSuccess
 from paictl.scheduler.groups import GroupState
 
 if TYPE_CHECKING:
