@@ -325,12 +325,29 @@ class Muri(Ranked):
         return wanted, self._anew(wanted) if claimed is None else claimed
 
     def _anew(self, wanted: Sequence[Members]) -> dict[int, Devices]:
-        """Devices for all, on a cluster where nobody keeps its own."""
+        """Devices for all, the largest first on an idle cluster; a group keeps its place where that is used again."""
         for devices, _ in self._groups.values():
             self.placement.give(devices)
         claimed: dict[int, Devices] = {}
         if not self._put(wanted, claimed, self._largest_first(wanted)):
             self._put(wanted, claimed, range(len(wanted)))
+        places: dict[Group, dict[Devices, None]] = {}
+        for place, devices in claimed.items():
+            places.setdefault(self._jobs[wanted[place][0].number].group, {})[devices] = None
+        moved = []
+        for place in claimed:
+            jobs = wanted[place]
+            left = places[self._jobs[jobs[0].number].group]
+            devices = next((job.devices for job in jobs if job.devices in left), ())
+            if devices:
+                del left[devices]
+                claimed[place] = devices
+            else:
+                moved.append(place)
+        for place in moved:
+            left = places[self._jobs[wanted[place][0].number].group]
+            claimed[place] = next(iter(left))
+            del left[claimed[place]]
         return claimed
 
     def _keep(self, wanted: Sequence[Members]) -> dict[int, Devices] | None:

@@ -139,6 +139,18 @@ def test_a_job_that_leaves_does_not_shuffle_the_others() -> None:
     assert moves < 4 * len(jobs), "a few for each that ends, not all of those that run"
 
 
+def test_where_all_are_placed_anew_groups_stay_on_places_that_are_used_again() -> None:
+    """Jobs of whole nodes among single ones: now and then only another order of all of them fits."""
+    kinds = [LOAD, COMPUTE, Stages(30.0, 30.0, 30.0, 90.0), Stages(50.0, 20.0, 40.0, 110.0)]
+    jobs = [
+        job(str(place), kinds[place % 4], 100 + 15 * (place * 7 % 40), at=5 * place, gpus=(1, 1, 1, 8, 1)[place % 5])
+        for place in range(60)
+    ]
+    result = play(jobs, 4, 8)
+    moves = sum(entry.what == "colocate" for entry in result.log) - len(jobs)
+    assert moves < 11 * len(jobs), "616; 742 where the places go by rank"
+
+
 def test_nobody_moves_where_every_job_has_devices_of_its_own() -> None:
     result = play(shuffled(40), 20, 8)
     assert all(len(places(result, one.id)) == 1 for one in result.outcomes)

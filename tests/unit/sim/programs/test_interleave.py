@@ -180,6 +180,27 @@ def test_of_equally_good_matchings_it_is_always_the_same_one() -> None:
         assert pairing.pairs(counts) == Pairing(kinds).pairs(counts)
 
 
+def test_of_equally_good_matchings_one_is_the_heaviest_by_more_than_the_solver_overlooks() -> None:
+    """Six kinds, one group of each: of the fifteen ways to pair all of them, no two weigh the same."""
+    kinds = StageKinds()
+    equal = [kinds.number((Stages(40.0, 20.0, 20.0, 80.0 + place * 1e-12),)) for place in range(6)]
+    pairing = Pairing(kinds)
+    chosen = {(first, second) for first, second, _ in pairing.pairs(dict.fromkeys(equal, 1))}
+    weights = {frozenset(two): -weight for weight, *two in pairing._columns}
+
+    def matchings(left: list[int]) -> list[list[frozenset[int]]]:
+        return [
+            [frozenset((left[0], other)), *rest]
+            for other in left[1:]
+            for rest in matchings([one for one in left[1:] if one != other])
+        ] or [[]]
+
+    ranked = sorted(matchings(equal), key=lambda way: -sum(weights[pair] for pair in way))
+    heaviest, second = (sum(weights[pair] for pair in way) for way in ranked[:2])
+    assert heaviest - second > 1e-6, "HiGHS takes what differs by less than 1e-7 for the same"
+    assert {frozenset(pair) for pair in chosen} == set(ranked[0])
+
+
 def test_a_walk_that_loses_its_way_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = StageKinds()
     load, compute = kinds.number((LOAD,)), kinds.number((COMPUTE,))
