@@ -164,7 +164,9 @@ class DoorService:
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
-            self.log(f"leading: cells of {len(self.current.core.book.engine.state.physical.nodes)} nodes")
+            with self.current.core.lock:  # to read the state may settle it
+                nodes = len(self.current.core.book.engine.state.physical.nodes)
+            self.log(f"leading: cells of {nodes} nodes")
 
     def _find_pod_groups(self) -> bool:
         """Ask where PodGroups are listed, unless that is known; whether this call found them."""

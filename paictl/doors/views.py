@@ -93,7 +93,9 @@ def physical_cluster(core: DoorCore) -> list[Json]:
 
 def virtual_clusters(core: DoorCore, name: str = "") -> object:
     """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
-    if name and name not in core.book.engine.state.vcs:
+    with core.guarded():  # to read the state may settle it
+        known = name in core.book.engine.state.vcs
+    if name and not known:
         raise UnknownError(f"VC {name} not found")
     status = _status_of(core)
     return status.virtual_cluster(name) if name else status.virtual_clusters()

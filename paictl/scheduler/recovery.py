@@ -430,6 +430,8 @@ def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: Bi
     leaf_number, pods = group.members[slot.member]
     if leaf_number != request.leaf_number or slot.pod >= pods or group.pods[slot.member][slot.pod]:
         return False
+    if len(info.devices) != leaf_number:
+        return False
     used = state.occupancy.user
     for leaf, device in zip(group.physical[slot.member][slot.pod], info.devices, strict=True):
         annotated = find_leaf(state, info.node, device, info.chain)

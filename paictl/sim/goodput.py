@@ -108,9 +108,9 @@ class StepTimes:
             return None if step != step else (step, sync)
         if not rows[0][0] <= batch <= rows[-1][0]:
             return None
-        after = max(1, bisect_left(rows, batch, key=lambda row: row[0]))
-        (low, *first), (high, *second) = rows[after - 1], rows[after]
-        part = (batch - low) / (high - low)
+        after = bisect_left(rows, batch, key=lambda row: row[0])
+        (low, *first), (high, *second) = rows[max(0, after - 1)], rows[after]
+        part = (batch - low) / (high - low) if high > low else 0.0
         step, sync = (a + (b - a) * part for a, b in zip(first, second, strict=True))
         return step, sync
 

@@ -198,7 +198,9 @@ def _in_worker(place: int, request: RunRequest, snapshot: bytes | None) -> RunRe
         return paused.snapshot
     except PaictlError as error:
         # as one that can be pickled: errors with arguments of their own cannot be recreated in the parent
-        raise PaictlError(error.message, where=error.where, hint=error.hint) from None
+        plain = PaictlError(error.message, where=error.where, hint=error.hint)
+        plain.exit_code = error.exit_code
+        raise plain from None
 
 
 def within(part: Callable[[float], None], before: float, total: float, size: float = 1) -> Callable[[float], None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import sayable, text
+from paictl.scheduler.decision import NO_LEAF
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.data import PodVerdict, to_data
 from paictl.scheduler.explain.scratch import holder
@@ -167,10 +168,12 @@ def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
         preemptor = next((reserver[leaf] for leaf in group.leaves() if leaf in reserver), preemptor)
     leaves = group.physical[slot.member][slot.pod]
     devices = info.devices if info is not None else tuple(map(state.physical.device, leaves))
+    leaf = next((leaf for leaf in leaves if leaf != NO_LEAF), None)
+    instances = 0 if leaf is None else state.physical.chains[state.physical.chain[leaf]].instances
     return PodReport(
         uid, name, PodSituation.RUNNING, since,
         group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=preemptor,
-        instances=state.physical.chains[state.physical.chain[leaves[0]]].instances,
+        instances=instances,
     )  # fmt: skip
 
 

@@ -63,7 +63,10 @@ def _read(source: TraceFile) -> Rows:
             hint=i18n.text('put {file} into the same folder', file=_PROFILES[0]),
         )  # fmt: skip
     jobs, profile = parsed(source), topology(profile_file)
-    for line, (key, row) in zip(_lines(source.text()), jobs.items(), strict=False):
+    lines = _lines(source.text())
+    line = 1
+    for key, row in jobs.items():
+        line = next(lines, line)  # of several jobs in a line
         try:
             yield line, _job(row, profile)
         except RowError as error:

@@ -90,6 +90,17 @@ def test_a_pod_that_is_not_in_its_own_annotation_keeps_its_devices_alone() -> No
     assert (len(warnings), len(held(engine)["default/p (p)"])) == (1, 4)
 
 
+def test_a_pod_with_fewer_devices_in_its_row_than_it_asks_for_stops_nobody() -> None:
+    one, two = bound(pod("p", "A", 4, group="g", pods=2), pod("q", "A", 4, group="g", pods=2))
+    ((first, second),) = one.info.members
+    rows = ((first, replace(second, devices=(40, 41, 42))),)
+    engine, warnings = recovered(
+        replace(one, info=replace(one.info, members=rows)),
+        replace(two, info=replace(two.info, members=rows, devices=(40, 41, 42))),
+    )
+    assert (warnings, sorted(engine.state.groups.slots)) == (["pod q names no device that is there and free"], ["p"])
+
+
 def test_a_pod_on_nothing_that_is_there_is_ignored_and_stops_nobody() -> None:
     one, two = bound(pod("p", "A", 4), pod("q", "A", 4))
     engine, warnings = recovered(replace(one, info=BindInfo("nowhere", (0,), "?", ())), two)

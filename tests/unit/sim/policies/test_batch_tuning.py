@@ -39,6 +39,12 @@ def profile(*, epochs: int = 10, steps: float = 400.0, var: float = 50.0, **type
     return TrainingProfile("net", epochs, found, {32: rows, 512: rows}, {}, restart=20.0, believed=30.0)
 
 
+def test_a_placement_with_one_measured_batch_size_has_that_and_no_other() -> None:
+    measured = StepTimes({(1,): ((8, 0.1, 0.02),), (2,): ((8, 0.1, 0.02), (8, 0.1, 0.02))}, ())
+    assert (measured.step((1,), 8), measured.step((1,), 9)) == ((0.1, 0.02), None)
+    assert measured.step((2,), 8) == (0.1, 0.02), "a size that was measured twice"
+
+
 def job(name: str, training: TrainingProfile, at: float = 0, gpus: int = 1) -> Job:
     return Job(name, Millis(round(at * 1000)), gpus, Millis(1_000_000), model="net", training=training)
 

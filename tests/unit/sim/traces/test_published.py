@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import json
+from pathlib import Path
 
 import pytest
 
@@ -176,6 +178,17 @@ def test_sc17() -> None:
     assert job.sensitivity["node"] == pytest.approx(127.415 / 159.115)
     assert job.beside["bvlc_alexnet/1*2"] == pytest.approx(127.415 / 167.87)
     assert "bvlc_alexnet/1*1" not in job.beside, "beside one with one device nobody measured it"
+
+
+def test_sc17_with_all_jobs_in_one_line(tmp_path: Path) -> None:
+    jobs = {
+        str(i): {"id": i, "arrival": i, "gpus": 1, "type": "a", "size": "1", "minimal_utility": 0.5} for i in range(3)
+    }
+    runs = {"1": {"num_gpus": {"1": {"intra-socket": 10, "inter-socket": 12}}}}
+    profile = {"solo": {"a": runs}, "collocation": {}}
+    (tmp_path / "prof_from_experiments.json").write_text(json.dumps(profile))
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs, separators=(",", ":")))
+    assert [job.submit for job in load(str(tmp_path / "jobs.json")).jobs] == [0, 1000, 2000]
 
 
 def test_synergy() -> None:
