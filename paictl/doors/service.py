@@ -287,13 +287,20 @@ class DoorService:
                 logged[trouble] = problem
             term = self.current
             if term is not None and term.core.broken:
-                self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
+                self.failed = f"{term.core.broken}; {self._dumped(term)}"
                 if self._server is not None:
                     self._server.should_exit = True
                 return
             self._reread()
             if self.current is not None and self._find_pod_groups():
                 self.begin()
+
+    def _dumped(self, term: LeaderTerm) -> str:
+        """Where the state of a broken engine is written."""
+        try:
+            return f"the state is in {term.dump(self.settings.dump)}"
+        except Exception as error:  # too broken, or the disk is full: this process has to end all the same
+            return f"the state could not be written: {type(error).__name__}: {error}"
 
     def warnings(self) -> list[str]:
         """Problems that do not keep this process from answering; one line each."""

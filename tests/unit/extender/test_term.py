@@ -246,6 +246,23 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
     assert data["engine"]["digest"]
 
 
+def test_a_broken_engine_that_cannot_be_written_down_ends_the_process_too(file: Path, tmp_path: Path) -> None:
+    client: Any = Cluster()
+    settings = DoorSettings(file, host="127.0.0.1", port=0, events=False, dump=tmp_path / "absent")
+    made = ExtenderService(client, settings, lambda _line: None)
+
+    def contradict() -> None:
+        until(lambda: made.current is not None and made.current.core.is_open)
+        assert made.current is not None
+        made.current.core.broken = "free cells and taken ones overlap"
+
+    other = threading.Thread(target=contradict)
+    other.start()
+    with pytest.raises(PaictlError, match="overlap; the state could not be written: FileNotFoundError"):
+        made.run()
+    other.join(10)
+
+
 def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
     """SIGTERM by default kills whoever hands it on: the lease would stay held, and what is untold would stay so."""
     client: Any = Cluster()
