@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
-from paictl.cluster.pods.placed import bound_node
+from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.reading import noted_on, read_info, read_pod
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ConflictError
@@ -93,8 +93,9 @@ class Accountant:
         """A pod object was added or changed; the core must know already."""
         uid = str(pod["metadata"].get("uid"))
         with self.core.guarded():
-            # one that is pinned has its devices, and its owner may have named a scheduler that never binds it
-            if uid not in self.core.table.by_uid or not self.core.place_of(pod):
+            # One that is pinned has its devices, and its owner may have named a scheduler that never binds it. Whether
+            # only a placer can have pinned it, the core may not know yet; what it does not hold is not counted.
+            if uid not in self.core.table.by_uid or not (bound_node(pod) or pinned_node(pod)):
                 return
             if _is_disrupted(pod):
                 self._disrupted.add(uid)

@@ -416,6 +416,15 @@ class DoorCore:
         """
         return bound_node(pod) or (pinned_node(pod) if self.is_guarded(pod) else "")
 
+    def leaves(self, entry: PodEntry) -> bool:
+        """Whether a pod is being deleted and gone in time: its own grace period may be longer than the limit."""
+        return entry.deleting and entry.leaves_by <= self.wall() + self.options.longest_grace
+
+    def grace_of(self, entry: PodEntry) -> int | None:
+        """The grace period in seconds for the eviction of a pod that does not leave in time; None: its own."""
+        longest = self.options.longest_grace
+        return int(longest) if entry.deleting or entry.grace > longest else None
+
     def is_guarded(self, pod: Mapping[str, Any]) -> bool:
         """Whether admission policies guard a pod's namespace, so that only the scheduler can write its annotations."""
         return str(pod["metadata"].get("namespace")) in self.namespaces

@@ -15,7 +15,7 @@ class FailingGang:
 
     gang: GangKey
     pods: tuple[PodRef, ...]
-    """All of its pods that hold devices and are not being deleted; with `members`, only the pods to replace."""
+    """All of its pods that hold devices and do not leave in time; with `members`, only the pods to replace."""
     why: str
     members: bool = False
     """Whether these pods are replaced while the others of the gang keep running."""
@@ -47,7 +47,7 @@ def due(core: DoorCore) -> list[FailingGang]:
         repaired: set[GangKey] = set()
         for uid, pod in core.book.pods.items():
             entry = core.table.by_uid.get(uid)
-            if pod.info is None or entry is None or entry.deleting:
+            if pod.info is None or entry is None or core.leaves(entry):
                 continue
             if (gang := core.table.gang(entry.ref, pod.request.group)) not in gangs:
                 continue

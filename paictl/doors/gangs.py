@@ -75,7 +75,7 @@ def late(core: DoorCore) -> list[tuple[PodRef, str]]:
         if not core.is_open or deadline is None:
             return []
         incomplete = _incomplete(core, _gangs(core), deadline)
-        return [(entry.ref, why) for entry, why in incomplete if entry.runs and not entry.deleting]
+        return [(entry.ref, why) for entry, why in incomplete if entry.runs and not core.leaves(entry)]
 
 
 def _key(core: DoorCore, entry: PodEntry, reading: Reading) -> GangKey:

@@ -129,11 +129,7 @@ def victim(core: DoorCore, group: str, uid: str) -> Victim | None:
         preemptor, slot, entry = groups.by_name.get(group), groups.slots.get(uid), core.table.by_uid.get(uid)
         if preemptor is None or preemptor.state is not GroupState.PREEMPTING or slot is None or entry is None:
             return None
-        longest = core.options.longest_grace
-        if entry.deleting and entry.leaves_by <= core.wall() + longest:
-            return None
-        grace = int(longest) if entry.deleting or entry.grace > longest else None
-        return Victim(entry.ref, preemptor, slot[2], grace)
+        return None if core.leaves(entry) else Victim(entry.ref, preemptor, slot[2], core.grace_of(entry))
 
 
 def places(core: DoorCore, preemption: Preemption) -> list[tuple[PodRef, str]]:

@@ -197,8 +197,8 @@ class Reconciler:
 
     def _evict_kindly(self, ref: PodRef) -> tuple[Eviction, str]:
         """Evict a pod for which nobody waits, with the time that it asks for; but no node waits for years."""
-        entry, longest = self.core.table.by_uid.get(ref.uid), self.core.options.longest_grace
-        grace = int(longest) if entry is not None and entry.grace > longest else None
+        entry = self.core.table.by_uid.get(ref.uid)
+        grace = None if entry is None else self.core.grace_of(entry)
         return pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=grace)
 
     def _lose_members(self) -> None:

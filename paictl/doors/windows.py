@@ -113,7 +113,7 @@ def _pods_of(core: DoorCore, gangs: Mapping[GangKey, object]) -> dict[GangKey, t
     found: dict[GangKey, list[PodRef]] = {gang: [] for gang in gangs}
     for uid, pod in core.book.pods.items():
         entry = core.table.by_uid.get(uid)
-        if pod.info is None or entry is None or entry.deleting:
+        if pod.info is None or entry is None or core.leaves(entry):
             continue
         if (gang := core.table.gang(entry.ref, pod.request.group)) in found:
             found[gang].append(entry.ref)

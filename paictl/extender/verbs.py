@@ -86,10 +86,17 @@ def _lost(core: DoorCore, entry: PodEntry, node: str) -> str:
 
     The others follow the first: where they are bound, Kubernetes ends them, and the gang starts again elsewhere.
     """
-    groups = core.book.engine.state.groups
-    slot = groups.slots.get(entry.ref.uid)
-    first = slot is not None and sum(bool(uid) for row in groups.by_name[slot[0]].pods for uid in row) == 1
+    groups, own = core.book.engine.state.groups, entry.ref.uid
+    slot = groups.slots.get(own)
+    rows = () if slot is None else groups.by_name[slot[0]].pods
+    first = slot is not None and not any(_is_bound(core, uid) for row in rows for uid in row if uid not in ("", own))
     return core.health.bad.get(node, "") if first else ""
+
+
+def _is_bound(core: DoorCore, uid: str) -> bool:
+    """Whether a pod is bound, or its binding is on its way."""
+    booked, entry = core.book.pods.get(uid), core.table.by_uid.get(uid)
+    return (booked is not None and booked.bound) or (entry is not None and entry.binding)
 
 
 def candidates(core: DoorCore, args: PreemptArgs) -> dict[str, Victims]:

@@ -175,15 +175,20 @@ class PodClaims:
         return [known.devices[index] for index in indexes]
 
     def leaving(self, places: Iterable[tuple[str, Sequence[int]]]) -> str:
-        """Which claim of a pod that is gone still holds devices of these nodes and indexes; empty if none does.
+        """Which of these devices is still held by the claim of a pod that is gone; empty if none is.
 
         kube-controller-manager frees devices a moment after their pod has gone, or later where it is down.
         """
         if self.ledger.leaving_since is None:
             return ""
-        known = ((self.directory.of(node).devices, indexes) for node, indexes in places)
-        key = self.ledger.leaving(devices[at].key for devices, indexes in known for at in indexes if at in devices)
-        return f"pod waits for kube-controller-manager to free claim {key}, whose pod is gone" if key else ""
+        for node, indexes in places:
+            devices = self.directory.of(node).devices
+            for index in indexes:
+                if index in devices and self.ledger.leaving([devices[index].key]):
+                    # not the claim: its name tells that of the pod, which may be another tenant's
+                    what = f"device {index} of node {node}"
+                    return f"pod waits for kube-controller-manager to free {what}, whose pod is gone"
+        return ""
 
     def frees_by_itself(self, now: float) -> bool:
         """Whether what `leaving` waits for is over in a moment, as far as anybody can know: nobody needs to be told."""

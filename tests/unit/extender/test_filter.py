@@ -53,10 +53,15 @@ def test_a_place_that_is_not_offered(harness: Harness) -> None:
     assert harness.forced == [""]
 
 
-def test_the_first_pod_of_a_gang_is_not_bound_by_force_to_a_node_that_has_turned_bad(harness: Harness) -> None:
+@pytest.mark.parametrize("both_answered", [False, True])
+def test_the_first_pod_of_a_gang_is_not_bound_by_force_to_a_node_that_has_turned_bad(
+    harness: Harness, both_answered: bool
+) -> None:
     """It would wait there for minutes; overdue, it is decided anew. The others of a gang follow the first."""
     first, second = gang("g", 2, 4)
     (node,) = harness.ask(first).names
+    if both_answered:
+        harness.ask(second)
     harness.core.node_changed(NodeStatus(node, ready=False, schedulable=True))
     offered = [name for name in NODES if name != node]
     for _ in range(3):

@@ -233,13 +233,17 @@ def test_who_preempts_its_own_pods_learns_their_names() -> None:
     assert "preempted for group team-a/high: team-a/low" in next(iter(harness.ask(high).failed.values()))
 
 
-def test_a_grace_period_of_years_keeps_no_pod_on_a_node_in_maintenance() -> None:
+@pytest.mark.parametrize("deleted", [False, True], ids=["running", "deleted by its owner"])
+def test_a_grace_period_of_years_keeps_no_pod_on_a_node_in_maintenance(deleted: bool) -> None:
     harness = two_tenants()
     ages = member("team-a", "ages", "A", "team-a/ages", 1)
     ages["spec"]["terminationGracePeriodSeconds"] = 10**8
     soon = member("team-a", "soon", "A", "team-a/soon", 1)
     soon["spec"]["terminationGracePeriodSeconds"] = 120
     nodes = tuple(sorted(harness.run(made) for made in (ages, soon)))
+    if deleted:
+        ages["metadata"].update(deletionTimestamp="2099-01-01T00:00:00Z", deletionGracePeriodSeconds=10**8)
+        harness.core.pod_changed(ages)
     harness.core.windows_changed(
         {"data": {KEY: windows_text(Windows((Window("w", nodes, Millis(0), Millis(10**9)),)))}}
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.usagebooks import UsageStore
 from paictl.doors.accounts import Accountant
+from paictl.placer.core import PlacerCore
 from paictl.scheduler.wire import GATE
 from paictl.units import Millis
 from paictl.workload.sharing import read_sharing
@@ -85,6 +88,34 @@ def test_a_pod_is_charged_for_its_devices_from_its_pin_on() -> None:
     accounts.pod_changed(made)
     placer.now += 3600
     assert accounts.used_in_month() == {("B", "default"): 4 * HOUR}
+
+
+@pytest.mark.parametrize("first", ["pods", "namespaces"])
+def test_a_pinned_pod_is_charged_after_a_restart_whatever_is_listed_first(first: str) -> None:
+    """Only the labels of its namespace say whether its owner can have pinned it."""
+    placer, kube = Sharer(), FakeKube()
+    placer.now = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
+    (made,) = gang("held", 1, 2, vc="B")
+    placer.core.month_used({})
+    placer.create([made], schedulerName="nobody")
+    placer.round()
+    core = PlacerCore(
+        placer.core.spec, placer.core.options, lambda _: None, wall=lambda: placer.now, clock=lambda: placer.now
+    )
+    for status in placer.core.health.nodes.values():
+        core.node_changed(status)
+    accounts = Accountant(kube, core, UsageStore(kube, "paictl-system"), remaining=lambda: 60.0)
+    namespace = {"metadata": {"name": "default", "labels": {GATE: "enabled"}}}
+    if first == "namespaces":
+        core.namespace_changed(namespace)
+    core.pod_changed(made)
+    accounts.pod_changed(made)
+    if first == "pods":
+        core.namespace_changed(namespace)
+    core.open()
+    assert accounts.attempt()
+    placer.now += 3600
+    assert accounts.used_in_month() == {("B", "default"): 2 * HOUR}
 
 
 def test_nobody_is_told_that_the_accounts_are_about_to_be_read() -> None:
