@@ -141,7 +141,7 @@ def test_colours_can_be_forced_and_refused(monkeypatch: pytest.MonkeyPatch) -> N
     ("words", "hint"),
     [
         ("job delete", "paictl job stop"),
-        ("node drain", "paictl node cordon"),
+        ("node drain", "paictl maintenance add"),
         ("cluster start", "paictl cluster up"),
         ("lab check", "paictl lab verify"),
         ("submit", "paictl job submit"),
