@@ -333,9 +333,9 @@ class _RoomSearch:
             beside = self._beside(cells, gangs)
             requests = (request for key in gangs for request in self.movable[key].requests)
             pods = sum(number for request in requests for _, number in request.members)
-            open_ones = chain.from_iterable(
-                combinations(beside, size) for size in range(1, min(pods, len(beside), len(every) - 1) + 1)
-            )
+            # of a promise all may be open: its cells need no node, and a gang that goes back may need fewer of them
+            most_open = min(pods, len(beside), len(every) if self.room.vc else len(every) - 1)
+            open_ones = chain.from_iterable(combinations(beside, size) for size in range(1, most_open + 1))
             yield from islice((nodes for opened in open_ones if (nodes := every.difference(opened)) != left), most)
 
     def _beside(self, cells: Sequence[RoomCell], gangs: Sequence[str]) -> list[str]:
