@@ -137,3 +137,15 @@ def test_a_pod_that_names_an_opportunistic_gang_of_another_namespace_takes_no_tu
     assert ahead is not None
     assert ahead.gangs == 1
     assert "another gang goes first" in harness.core.starts.obstacle(entry.reading.request)
+
+
+def test_a_gang_gives_way_to_the_promised_start_of_a_gang_of_the_same_name() -> None:
+    """A virtual cluster in which only a namesake waits is not empty."""
+    harness = waiting_tenants()
+    harness.delete("r2", "team-a")
+    for number in range(3):
+        harness.ask(member("team-b", f"b{number}", "A", "train", 3))
+    answer = harness.ask(member("team-a", "t0", "A", "train", 1))
+    assert answer.names == ()
+    said = next(iter(answer.failed.values()))
+    assert "it would delay train, which starts at 1970-01-01T01:16:40" in said
