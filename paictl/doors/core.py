@@ -25,7 +25,7 @@ from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.podgroups import PodGroup
 from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
 from paictl.cluster.pods.recovering import promised
-from paictl.doors import pod_events
+from paictl.doors import pod_events, strangers
 from paictl.doors.grants import Grants
 from paictl.doors.health import DoorHealth
 from paictl.doors.pod_events import PodEvent
@@ -222,7 +222,8 @@ class DoorCore:
                 self._judge_devices(name)
             for name in self.promised:
                 self._judge(name)
-            running = [RunningPod(pod.reading.request, info) for pod, info in self._before.values() if pod.reading]
+            grants = self.grants if self.options.require_grants else None
+            running, apart = strangers.told_apart(self._before.values(), grants)
             outcomes = self.book.recover(running, self.wall())
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)
@@ -230,7 +231,7 @@ class DoorCore:
             self.allowances.start(self.book.engine.state.groups.by_name)
             self.starts.recall()
             self.is_open = True
-            for event in pod_events.of_recovery(outcomes, self.table, self.book):
+            for event in (*apart, *pod_events.of_recovery(outcomes, self.table, self.book)):
                 self.record(event)
             self.work.set()
 

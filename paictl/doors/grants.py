@@ -47,6 +47,11 @@ class Grants:
         owner, slash, _ = group.partition("/")
         if "~" in owner:  # `ann~train/default`: a gang of a job of ours, where there are any
             owner = JOBS_NAMESPACE
+        if holder not in ("", namespace) and slash and owner == namespace:
+            return RequestError(
+                pod, "affinityGroup.name",
+                text("the name {group} is in use in another namespace until the pods there have ended", group=group),
+            )  # fmt: skip
         if holder not in ("", namespace):
             return RequestError(
                 pod, "affinityGroup.name",

@@ -6,6 +6,7 @@ Everything here is derived from the pod table and the engine. All of it needs th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.pods.lines import PodTimes, WaitingPod, end_of, in_order
@@ -13,7 +14,7 @@ from paictl.units import Millis
 from paictl.workload.backfill import LineGang
 
 if TYPE_CHECKING:
-    from paictl.doors.table import PodEntry, PodTable
+    from paictl.doors.table import GangKey, PodEntry, PodTable
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.groups import Group
     from paictl.scheduler.request import PodRequest
@@ -21,24 +22,45 @@ if TYPE_CHECKING:
 
 FRESH: Final = 30_000
 """Milliseconds after which a line is rebuilt even if nothing that it depends on has changed."""
+_OWNED: Final = "//"
+"""Follows the namespace in the name of a gang in a line. No other granted namespace may have a group of such a name."""
 
 
 class DoorLines:
-    """The lines of the virtual clusters with backfill."""
+    """The lines of the virtual clusters with backfill.
 
-    def __init__(self, rules: BackfillRules, engine: Engine) -> None:
+    Where namespaces are kept apart, gangs of two of them may wait under one name. So promises go by names of lines
+    (`named`), which begin with the namespace; elsewhere they are those of the groups.
+    """
+
+    def __init__(self, rules: BackfillRules, engine: Engine, table: PodTable) -> None:
         self.in_line: Callable[[PodEntry], bool] = lambda _: True
         """Whether only missing devices keep a pod from a place."""
         self._rules = rules
         self._engine = engine
-        self._place: dict[str, tuple[str, str]] = {}
+        self._table = table
+        self._place: dict[str, tuple[str, GangKey]] = {}
         """By uid: the virtual cluster and gang under which a pod is in `_waiting`; empty if the pod cannot be read."""
-        self._waiting: dict[str, dict[str, dict[str, PodEntry]]] = {}
+        self._waiting: dict[str, dict[GangKey, dict[str, PodEntry]]] = {}
         """By virtual cluster, gang and uid: pods that were not running at the last news of them."""
         self._news: dict[str, int] = {}
         self._renewals = 0
         self._made: dict[str, tuple[tuple[int, ...], list[LineGang]]] = {}
         self._groups: dict[str, frozenset[str]] = {}
+
+    def named(self, request: PodRequest) -> PodRequest:
+        """A pod's request with the name that its gang has in lines and promises."""
+        namespace, _ = self._gang(request)
+        return replace(request, group=f"{namespace}{_OWNED}{request.group}") if namespace else request
+
+    def key(self, name: str) -> GangKey:
+        """The gang of a name in lines and promises."""
+        namespace, _, group = name.partition(_OWNED) if self._table.apart else ("", "", name)
+        return namespace, group
+
+    def _gang(self, request: PodRequest) -> GangKey:
+        entry = self._table.by_uid.get(request.uid) if self._table.apart else None
+        return ("", request.group) if entry is None else self._table.gang(entry.ref, request.group)
 
     def start(self, entries: Iterable[PodEntry]) -> None:
         """Enter pods that are known already."""
@@ -58,8 +80,10 @@ class DoorLines:
             self._news[old] = self._news.get(old, 0) + 1
         if there and not entry.runs:
             request = None if entry.reading is None else entry.reading.request
-            vc, group = self._place[uid] = ("", "") if request is None else (request.vc, request.group)
-            self._waiting.setdefault(vc, {}).setdefault(group, {})[uid] = entry
+            vc, gang = self._place[uid] = (
+                ("", ("", "")) if request is None else (request.vc, self._table.gang(entry.ref, request.group))
+            )
+            self._waiting.setdefault(vc, {}).setdefault(gang, {})[uid] = entry
             self._news[vc] = self._news.get(vc, 0) + 1
 
     def renew(self) -> None:
@@ -70,17 +94,16 @@ class DoorLines:
         """All waiting pods, and perhaps some that run by now."""
         return (entry for gangs in self._waiting.values() for pods in gangs.values() for entry in pods.values())
 
-    def has(self, group: str) -> bool:
+    def has(self, name: str) -> bool:
         """Whether a gang was in a line when the lines were last built."""
-        return any(group in groups for groups in self._groups.values())
+        return any(name in groups for groups in self._groups.values())
 
     def is_alone(self, request: PodRequest) -> bool:
         """Whether no other gang in the virtual cluster waits for cells; the request's gang must not have a place."""
         placed, gangs = self._engine.state.groups.by_name, self._waiting.get(request.vc, {})
+        own = self._gang(request)
         # Every decision calls this: it looks at the first pod of each gang only, and drops each running pod once.
-        return not any(
-            self._any_waits(gangs[group]) and group not in placed for group in list(gangs) if group != request.group
-        )
+        return not any(self._any_waits(gangs[gang]) and gang[1] not in placed for gang in list(gangs) if gang != own)
 
     def _any_waits(self, pods: dict[str, PodEntry]) -> bool:
         """Whether a pod of a gang does not run yet; running pods before it are dropped."""
@@ -95,16 +118,16 @@ class DoorLines:
         return waits
 
     def _drop(self, uid: str) -> None:
-        vc, group = self._place.pop(uid)
-        pods = self._waiting[vc][group]
+        vc, gang = self._place.pop(uid)
+        pods = self._waiting[vc][gang]
         del pods[uid]
         if not pods:
-            del self._waiting[vc][group]
+            del self._waiting[vc][gang]
 
-    def find(self, group: str) -> LineGang | None:
+    def find(self, name: str) -> LineGang | None:
         """A gang that was in a line when the lines were last built."""
         gangs = (gang for _, line in self._made.values() for gang in line)
-        return next((gang for gang in gangs if gang.request.group == group), None)
+        return next((gang for gang in gangs if gang.request.group == name), None)
 
     def all(self, now: Millis) -> dict[str, list[LineGang]]:
         """The waiting gangs of each virtual cluster that has some, by priority and age."""
@@ -122,11 +145,12 @@ class DoorLines:
             self._made[vc], self._groups[vc] = cached, frozenset(gang.request.group for gang in cached[1])
         return cached[1]
 
-    def _make(self, gangs: dict[str, dict[str, PodEntry]]) -> list[LineGang]:
+    def _make(self, gangs: dict[GangKey, dict[str, PodEntry]]) -> list[LineGang]:
         for uid in [uid for pods in gangs.values() for uid, entry in pods.items() if entry.runs]:
             self._drop(uid)
         placed = self._engine.state.groups.by_name
-        return in_order(self._standing(pods) for group, pods in gangs.items() if group not in placed)
+        line = in_order(self._standing(pods) for (_, group), pods in gangs.items() if group not in placed)
+        return [LineGang(self.named(gang.request), gang.limit) for gang in line] if self._table.apart else line
 
     def _standing(self, pods: dict[str, PodEntry]) -> list[WaitingPod]:
         """The pods of a gang that only missing devices keep from a place."""

@@ -58,6 +58,12 @@ def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
     )  # fmt: skip
 
 
+def set_apart(pod: PodRef, error: RequestError) -> PodEvent:
+    """A pod runs under the name of a gang of another namespace."""
+    message = f"it keeps its devices as a group of its own without a guarantee: {error.message}"
+    return PodEvent(pod, "GuaranteeLost", message, warning=True)
+
+
 def disagreeing(pod: PodRef, why: str) -> PodEvent:
     """A pod's claims hold other devices than its annotation names."""
     return PodEvent(pod, "DevicesDisagree", f"{why}; delete the pod to have it placed again", warning=True)

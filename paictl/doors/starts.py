@@ -43,7 +43,7 @@ class DoorStarts:
     def __init__(
         self, rules: BackfillRules, engine: Engine, table: PodTable, windows: DoorWindows, wall: Callable[[], float]
     ) -> None:
-        self.lines = DoorLines(rules, engine)
+        self.lines = DoorLines(rules, engine, table)
         """The waiting gangs."""
         self.renewed: Callable[[], None] = lambda: None
         """Called when the gangs with promises change: those that waited for them may start."""
@@ -66,7 +66,7 @@ class DoorStarts:
         self._active: tuple[str, ...] = ()
         """The reservations that were active at the last `turn`."""
         self._ready: dict[str, Millis] = {}
-        """Since when gangs with a promise could start."""
+        """Since when gangs with a promise could start; here and below by their names in the lines."""
         self._announced: dict[str, Millis] = {}
         """The start that the pods of each group were told."""
         self._lost: dict[str, str] = {}
@@ -103,7 +103,7 @@ class DoorStarts:
                 continue
             request = reading.request
             if self._backfill.rules.covers(request) and request.group not in placed:
-                by_vc.setdefault(request.vc, {}).setdefault(request.group, entry.promised)
+                by_vc.setdefault(request.vc, {}).setdefault(self.lines.named(request).group, entry.promised)
         for vc, promised in by_vc.items():
             self._backfill.recall(vc, promised)
             self._announced.update(promised)
@@ -124,7 +124,7 @@ class DoorStarts:
                 rows.append((entry.ref, self._announced[group]))
         for entry in self.lines.entries():
             if entry.promised is not None and entry.reading is not None and not entry.runs:
-                request = entry.reading.request
+                request = self.lines.named(entry.reading.request)
                 # otherwise the next door would take a gang that lost its promise to another for the head of the line
                 planned = self._backfill.rules.mode(request.vc) is BackfillMode.CONSERVATIVE
                 holder = holders.get(
@@ -266,7 +266,7 @@ class DoorStarts:
         promise = self._delayed(request)
         if promise is None or promise.at is None:
             return ""
-        return delaying(promise.group, rfc3339(instant(UNIX, promise.at)))
+        return delaying(self.lines.key(promise.group)[1], rfc3339(instant(UNIX, promise.at)))
 
     def longest(self, request: PodRequest) -> Millis | None:
         """The longest run time with which a gang that would delay another could start now; None if there is none."""
@@ -292,7 +292,7 @@ class DoorStarts:
 
     def _gang(self, request: PodRequest) -> LineGang:
         entry = self._table.by_uid.get(request.uid)
-        return LineGang(request, None if entry is None else self._table.limit_of(entry))
+        return LineGang(self.lines.named(request), None if entry is None else self._table.limit_of(entry))
 
     # --- explanations and events
 
@@ -301,10 +301,14 @@ class DoorStarts:
         starts = self.starts_in(request.vc)
         if starts is None or not self._backfill.rules.covers(request):
             return None
-        promise = starts.of(request.group)
+        promise = starts.of(self.lines.named(request).group)
         if promise is None:
             return behind(starts)
-        return start_of(self._foresight(), promise, starts, UNIX, lambda group: group)
+        placed = self._engine.state.groups.by_name
+        return start_of(
+            self._foresight(), promise, starts, UNIX,
+            lambda name: name if name in placed else self.lines.key(name)[1],
+        )  # fmt: skip
 
     def news(self) -> list[PodEvent]:
         """Events for pods whose gang has a new promise, or one that no longer holds."""
@@ -356,8 +360,11 @@ class DoorStarts:
     def _count_late(self, promised: Collection[str]) -> None:
         """Count gangs that have got their places since the last call, later than promised."""
         placed = self._engine.state.groups.by_name
-        for group, at in self._announced.items():
-            if group not in promised and group in placed and self.now > at + GRACE:
+        for name, at in self._announced.items():
+            namespace, group = self.lines.key(name)
+            if name in promised or group not in placed or self.now <= at + GRACE:
+                continue
+            if not namespace or namespace == self._table.holder(placed[group]):
                 self.counted[placed[group].vc, "late"] += 1
 
     def numbers(self) -> dict[str, int]:

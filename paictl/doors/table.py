@@ -171,9 +171,9 @@ class PodTable:
     def __init__(self, rules: Rules, longest_grace: float, *, apart: bool = False) -> None:
         """`longest_grace`: how many seconds a victim gets at most. `apart`: whether namespaces are tenants, so that no
         gang has pods of two of them."""
+        self.apart = apart
         self.rules = rules
         self._longest_grace = longest_grace
-        self._apart = apart
         self.by_uid: dict[str, PodEntry] = {}
         self._uid_by_key: dict[str, str] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -238,7 +238,7 @@ class PodTable:
 
     def gang(self, pod: PodRef, group: str) -> GangKey:
         """What the pods of a gang have in common: anybody may name the group of another namespace in a pod."""
-        return pod.namespace if self._apart else "", group
+        return pod.namespace if self.apart else "", group
 
     def holder(self, group: Group | None) -> str:
         """The namespace whose pods have a group's place, or wait for it; empty if no such pod is known."""

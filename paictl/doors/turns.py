@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.pods.lines import WaitingPod, lines
+from paictl.cluster.pods.lines import WaitingPod, lines_of
 from paictl.i18n import text
 from paictl.units import Millis
 from paictl.workload.devicelimits import devices_of
 from paictl.workload.lentorder import LineAhead, Turns, WaitingGang
 
 if TYPE_CHECKING:
-    from paictl.doors.table import PodEntry, PodTable
+    from paictl.doors.table import GangKey, PodEntry, PodTable
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.workload.backfill import LineGang
@@ -28,15 +28,6 @@ FRESH: Final = 10_000
 """Milliseconds after which a gang's fit is checked again: maintenance windows come closer."""
 TRIED: Final = 16
 """Kinds of gangs that are checked for one that waits behind them."""
-
-
-class Opportunistic:
-    """The rule that selects gangs waiting for devices without a guarantee."""
-
-    @staticmethod
-    def covers(request: PodRequest) -> bool:
-        """Whether a gang is one of them."""
-        return not request.guaranteed
 
 
 class DoorTurns:
@@ -57,14 +48,14 @@ class DoorTurns:
         self._line: tuple[tuple[int, int], list[LineGang]] = (-1, -1), []
         self._fitting: tuple[tuple[int, int], dict[object, bool]] = (-1, -1), {}
         """By kind of request: whether it has a place, at one version of the engine."""
-        self._ready: dict[str, Millis] = {}
+        self._ready: dict[GangKey, Millis] = {}
         """Since when gangs for which others wait could start."""
-        self._stalled: frozenset[str] = frozenset()
+        self._stalled: frozenset[GangKey] = frozenset()
 
     def renew(self, now: Millis) -> bool:
         """Whether the gangs that have been ready for so long that others need not wait for them have changed."""
-        self._ready = {group: min(since, now) for group, since in self._ready.items()}  # the clock may be set back
-        stalled = frozenset(group for group, since in self._ready.items() if since + PATIENCE <= now)
+        self._ready = {gang: min(since, now) for gang, since in self._ready.items()}  # the clock may be set back
+        stalled = frozenset(gang for gang, since in self._ready.items() if since + PATIENCE <= now)
         changed, self._stalled = stalled != self._stalled, stalled
         return changed
 
@@ -86,7 +77,7 @@ class DoorTurns:
                 break
             kinds.add(kind)
             # the patience with all of them starts at once: one after another, it would never end
-            if self._has_place(gang, kind) and not self._stalls(gang.request.group) and first is None:
+            if self._has_place(gang, kind) and not self._stalls(self._key(gang)) and first is None:
                 first = turns.ahead(own, [self._gang(gang.request)])
         if first is None:
             return ""
@@ -113,17 +104,17 @@ class DoorTurns:
     def _waiting(self, changes: int) -> list[LineGang]:
         key, placed = (self._engine.version, changes), self._engine.state.groups.by_name
         if self._line[0] != key:
-            waiting = (
-                WaitingPod(entry.reading.request, entry.limit, entry.created)
-                for entry in self._table
-                if entry.reading is not None and not entry.runs and not entry.deleting
-                and entry.reading.request.group not in placed and not entry.reading.request.guaranteed
-                and self.in_line(entry) and not entry.reservation
-            )  # fmt: skip
-            by_vc = lines(waiting, Opportunistic(), placed)
-            self._line = key, [gang for line in by_vc.values() for gang in line]
-            waiting_groups = {gang.request.group for gang in self._line[1]}
-            self._ready = {group: since for group, since in self._ready.items() if group in waiting_groups}
+            gangs: dict[GangKey, list[WaitingPod]] = {}
+            for entry in self._table:
+                if entry.reading is None or entry.runs or entry.deleting or entry.reservation:
+                    continue
+                request = entry.reading.request
+                if not request.guaranteed and request.group not in placed and self.in_line(entry):
+                    pod = WaitingPod(request, entry.limit, entry.created)
+                    gangs.setdefault(self._table.gang(entry.ref, request.group), []).append(pod)
+            self._line = key, [gang for line in lines_of(gangs.values()).values() for gang in line]
+            waiting_gangs = {self._key(gang) for gang in self._line[1]}
+            self._ready = {gang: since for gang, since in self._ready.items() if gang in waiting_gangs}
         return self._line[1]
 
     def _has_place(self, gang: LineGang, kind: object) -> bool:
@@ -134,11 +125,15 @@ class DoorTurns:
         if kind not in has_place:
             has_place[kind] = self.fits(gang)
         if not has_place[kind]:
-            self._ready.pop(gang.request.group, None)
+            self._ready.pop(self._key(gang), None)
         return has_place[kind]
 
-    def _stalls(self, group: str) -> bool:
-        return self._ready.setdefault(group, self._now()) + PATIENCE <= self._now()
+    def _key(self, gang: LineGang) -> GangKey:
+        entry = self._table.by_uid.get(gang.request.uid)
+        return ("", gang.request.group) if entry is None else self._table.gang(entry.ref, gang.request.group)
+
+    def _stalls(self, gang: GangKey) -> bool:
+        return self._ready.setdefault(gang, self._now()) + PATIENCE <= self._now()
 
 
 def _kind(gang: LineGang) -> object:

@@ -76,8 +76,13 @@ def lines(pods: Iterable[WaitingPod], rules: LineRules, placed: Collection[str])
     for pod in pods:
         if rules.covers(pod.request) and pod.request.group not in placed:
             gangs.setdefault(pod.request.group, []).append(pod)
+    return lines_of(gangs.values())
+
+
+def lines_of(gangs: Iterable[list[WaitingPod]]) -> dict[str, list[LineGang]]:
+    """The same for gangs of any virtual clusters, by their pods (at least one each)."""
     by_vc: dict[str, list[list[WaitingPod]]] = {}
-    for members in gangs.values():
+    for members in gangs:
         by_vc.setdefault(members[0].request.vc, []).append(members)
     return {vc: line for vc, waiting in by_vc.items() if (line := in_order(waiting))}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from paictl.cluster.pods.placed import pinned_node
 from paictl.remote.kube.client import Json
-from paictl.scheduler.wire import GATE, GRANTED
+from paictl.scheduler.wire import GATE, GRANTED, SCHEDULING_SPEC
 from tests.unit.extender.harness import pod
 from tests.unit.placer.test_placing import Placer
 
@@ -68,3 +70,24 @@ def test_a_pod_takes_no_place_of_a_gang_of_another_namespace_that_has_the_same_v
     assert all(map(pinned_node, own))
     said = next(one.message for one in placer.recorded if one.pod.name == "a")
     assert "the name train is in use in another namespace: begin it with team-b/" in said
+
+
+def test_a_pin_that_is_never_bound_takes_no_name_of_another_namespace_over_a_restart() -> None:
+    placer = Tenants()
+    hostile = placer.add(member("team-b", "a", "B", "team-b/x", 1))
+    hostile["spec"]["schedulerName"] = "nobody"
+    placer.round()
+    assert pinned_node(hostile)
+    noted = hostile["metadata"]["annotations"]
+    noted[SCHEDULING_SPEC] = json.dumps(
+        json.loads(noted[SCHEDULING_SPEC])
+        | {"affinityGroup": {"name": "team-a/train", "members": [{"podNumber": 2, "leafCellNumber": 1}]}}
+    )
+    placer.begin()
+    own = [placer.add(member("team-a", f"t{number}", "A", "team-a/train", 2)) for number in range(2)]
+    placer.round()
+    assert all(map(pinned_node, own))
+    groups = placer.core.book.engine.state.groups.by_name
+    assert groups["team-a/train (uid-team-b-a)"].virtual is None
+    leaves = [leaf for group in groups.values() for leaf in group.leaves()]
+    assert len(set(leaves)) == len(leaves) == 3
