@@ -212,6 +212,7 @@ def test_a_turn_that_comes_as_its_client_goes_is_given_to_the_next(steps: int) -
             await asyncio.sleep(0)
         tasks[SLOW_EACH].cancel()
         await line.settle()
+        assert len(line.working()) == SLOW_EACH
         line.pool.finish()
         await line.settle()
         assert line.of("ann")[-1] == f"ann {SLOW_EACH + 1}"
