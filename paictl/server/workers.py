@@ -80,7 +80,7 @@ class _Threads:
         """What a thread answers to a question that is among the busy ones already, until the thread is done."""
         try:
             future = self._pool.submit(self._answer, question)
-        except RuntimeError:  # closed meanwhile
+        except RuntimeError:  # closed meanwhile, or no further thread can be made
             self._free(account)
             raise busy() from None
         future.add_done_callback(self._done(asyncio.get_running_loop(), account))
