@@ -47,7 +47,10 @@ class Operation:
 
 @frozen
 class Route:
-    """One thing that can be asked; `jobs` says that an application's token may, `slow` that it costs processor time."""
+    """One thing that can be asked; `jobs` says that an application's token may, `slow` that it costs processor time.
+
+    Whatever reads or writes a whole job file is slow: half a megabyte of YAML takes a thread most of a second.
+    """
 
     method: str
     path: str

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, cast
 
@@ -21,9 +21,11 @@ THREADS: Final = 8
 QUEUE: Final = 128
 """Requests that wait for a thread; further ones are refused as busy."""
 PATIENCE: Final = 60.0
-"""Seconds in which the cluster has to answer."""
+"""Seconds in which the cluster has to answer, those in the queue included."""
 SLOW_EACH: Final = 2
 """Slow questions of one account that are under way at once; further ones wait for their turn."""
+TURNS_EACH: Final = 16
+"""Slow questions of one account that wait for their turn. If `QUEUE` of all accounts wait, one of an account may."""
 SPARE: Final = 2
 """Threads that slow questions leave to the others, whoever asks them."""
 DIALS: Final = 32
@@ -54,41 +56,75 @@ class _Threads:
         self._most = threads + QUEUE
         self._busy: Counter[str] = Counter()
         self._slow_most = max(1, threads - SPARE)
-        self._turns: list[asyncio.Future[None]] = []
+        self._turns: list[tuple[str, asyncio.Future[None]]] = []
 
     async def ask(self, question: Callable[[Cluster], T], account: str = "", most: int | None = None) -> T:
         """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way."""
         if self._busy.total() >= self._most or (most is not None and self._busy[account] >= most):
             raise busy()
         self._busy[account] += 1
-        future = self._pool.submit(self._answer, question)
-        future.add_done_callback(self._done(asyncio.get_running_loop(), account))
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
-        except TimeoutError:
-            message = text(
-                "the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE
-            )
-            raise ApiError(504, "TimeoutError", message) from None
+        async with _patience():
+            return await self._counted(question, account)
 
     async def in_turn(self, question: Callable[[Cluster], T], account: str) -> T:
-        """The same for a slow question of an account, after its turn has come; raises `ApiError` as `ask` does.
+        """The same for a slow question of an account, after its turn has come, both within `PATIENCE`.
 
-        What nobody waits for any more counts as long as its thread works on it.
+        What nobody waits for any more counts as long as its thread works on it. Raises `ApiError` as `ask` does, and
+        if too many of the account wait.
         """
-        while self._busy[account] >= SLOW_EACH or self._slow() >= self._slow_most:
-            if len(self._turns) >= QUEUE:
-                raise busy()
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._turns.append(turn)
-            try:
-                await turn
-            finally:
-                self._turns.remove(turn)
-        return await self.ask(question, account)
+        async with _patience():
+            await self._turn(account)
+            return await self._counted(question, account)
 
-    def _slow(self) -> int:
-        return sum(number for account, number in self._busy.items() if account)
+    async def _counted(self, question: Callable[[Cluster], T], account: str) -> T:
+        """What a thread answers to a question that is among the busy ones already, until the thread is done."""
+        try:
+            future = self._pool.submit(self._answer, question)
+        except RuntimeError:  # closed meanwhile, or no further thread can be made
+            self._free(account)
+            raise busy() from None
+        future.add_done_callback(self._done(asyncio.get_running_loop(), account))
+        return await asyncio.wrap_future(future)
+
+    async def _turn(self, account: str) -> None:
+        """Count a slow question of an account as busy, once there is room for it.
+
+        Whoever makes room gives it to the first in line who may have it, so that nobody who comes later is faster:
+        while somebody of an account waits, there is no room for the account.
+        """
+        if self._has_room(account):
+            self._busy[account] += 1
+            return
+        waiting = sum(one == account for one, _ in self._turns)
+        if waiting >= TURNS_EACH or (waiting and len(self._turns) >= QUEUE):
+            raise busy()
+        come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.append((account, come))
+        try:
+            await come
+        except asyncio.CancelledError:
+            if not come.cancelled():  # its turn came just as it was given up
+                self._free(account)
+            raise
+        finally:
+            if (account, come) in self._turns:
+                self._turns.remove((account, come))
+
+    def _has_room(self, account: str) -> bool:
+        slow = sum(number for one, number in self._busy.items() if one)
+        return self._busy[account] < SLOW_EACH and slow < self._slow_most
+
+    def _free(self, account: str) -> None:
+        """Count a question no longer, and give its room to those in line."""
+        self._busy[account] -= 1
+        if not self._busy[account]:
+            del self._busy[account]
+        for turn in tuple(self._turns):
+            one, come = turn
+            if self._has_room(one) and not come.done():
+                self._turns.remove(turn)
+                self._busy[one] += 1
+                come.set_result(None)
 
     def warm(self, question: Callable[[Cluster], object]) -> None:
         """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""
@@ -96,15 +132,7 @@ class _Threads:
             self._pool.submit(self._answer, question).result()
 
     def _done(self, loop: asyncio.AbstractEventLoop, account: str) -> Callable[[object], None]:
-        def free() -> None:
-            self._busy[account] -= 1
-            if not self._busy[account]:
-                del self._busy[account]
-            for turn in self._turns:  # whoever came first looks first
-                if not turn.done():
-                    turn.set_result(None)
-
-        return lambda _: None if loop.is_closed() else _quietly(loop, free)
+        return lambda _: None if loop.is_closed() else _quietly(loop, lambda: self._free(account))
 
     def _answer(self, question: Callable[[Cluster], T]) -> T:
         stamp = self._stamp()
@@ -153,6 +181,19 @@ class Workers:
         """Wait for what is being done, and forget what waits."""
         self._threads.close()
         self._dials.close()
+
+
+@contextlib.asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    """Give up after `PATIENCE`, with an `ApiError`."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield
+    except TimeoutError:
+        message = text(
+            "the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE
+        )
+        raise ApiError(504, "TimeoutError", message) from None
 
 
 def _quietly(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

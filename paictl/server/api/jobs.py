@@ -237,12 +237,13 @@ def _spec(summary: str, *answers: int, **more: Any) -> Operation:
 
 ROUTES: Final = (
     Route("POST", "/api/v2/jobs", Access.USER, submit,
-          _spec("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, size=YAML),
+          _spec("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, slow=True, size=YAML),
     Route("GET", "/api/v2/jobs", Access.USER, jobs, _spec("A page of jobs", 200, 400, query=_LIST), jobs=True),
     Route("POST", "/api/v2/jobs/check", Access.USER, check,
           _spec("What would become of a job", 200, 400, takes=_BODY), jobs=True, slow=True, size=YAML),
     Route("GET", _JOB, Access.OWNER, job, _spec("A job with its tasks"), jobs=True),
-    Route("GET", f"{_JOB}/config", Access.OWNER, config, _spec("What was submitted", gives="text/yaml"), jobs=True),
+    Route("GET", f"{_JOB}/config", Access.OWNER, config, _spec("What was submitted", gives="text/yaml"), jobs=True,
+          slow=True),
     Route("GET", f"{_JOB}/events", Access.OWNER, events,
           _spec("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
     Route("GET", f"{_JOB}/explain", Access.OWNER, explain, _spec("Why a job waits"), jobs=True, slow=True),

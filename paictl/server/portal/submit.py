@@ -296,7 +296,7 @@ def check(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/submit", Access.USER, form, Operation("Write a job")),
+    Route("GET", "/submit", Access.USER, form, Operation("Write a job"), slow=True),
     Route(
         "POST",
         "/submit",
@@ -304,8 +304,9 @@ ROUTES: Final = (
         written,
         Operation("Check or submit a job", answers=(200, 303, 400, 403)),
         size=SIZE,
+        slow=True,
     ),
-    Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE),
+    Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE, slow=True),
     Route(
         "POST", "/submit/check", Access.USER, check, Operation("What there is to say about a job"), size=SIZE, slow=True
     ),

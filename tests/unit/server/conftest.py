@@ -90,9 +90,9 @@ class Server:
         }  # fmt: skip
         return scope, body
 
-    async def sent(self, method: str, path: str, token: str) -> Reply:
+    async def sent(self, method: str, path: str, token: str, body: bytes = b"") -> Reply:
         """The same inside the loop, for requests at the same time."""
-        return await self._sent(*self._request(method, path, token=token))
+        return await self._sent(*self._request(method, path, token=token, body=body))
 
     async def _sent(self, scope: MutableMapping[str, Any], body: bytes) -> Reply:
         replied: list[MutableMapping[str, Any]] = []

@@ -10,7 +10,8 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 import pytest
 
@@ -22,7 +23,7 @@ from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, 
 from paictl.server import credentials
 from paictl.server.app import ServerApp
 from paictl.server.calls import Answer, Call
-from paictl.server.routing import Access, Operation, Route, Router
+from paictl.server.routing import BODY, Access, Operation, Route, Router
 from paictl.server.serving import routes
 from paictl.server.signing import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
@@ -374,8 +375,22 @@ def test_a_job_with_a_billion_ports_is_refused(server: Server, path: str, first:
     assert server.cluster.jobs() == []
 
 
-def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: Server) -> None:
-    """Eight plans of moves, each of half a minute, would take all threads."""
+SLOW: Final = (
+    ("GET", "/api/v2/defragmentation"), ("GET", "/api/v2/jobs/{user}~{job}/explain"),
+    ("POST", "/api/v2/jobs"), ("POST", "/api/v2/jobs/check"), ("GET", "/api/v2/jobs/{user}~{job}/config"),
+    ("GET", "/submit"), ("POST", "/submit"), ("POST", "/submit/draft"), ("POST", "/submit/check"),
+)  # fmt: skip
+
+
+def test_whatever_takes_a_large_body_is_among_what_costs_much() -> None:
+    large = {(route.method, route.path) for route in routes() if route.size > BODY}
+    assert large
+    assert large <= set(SLOW)
+
+
+@pytest.mark.parametrize(("method", "path"), SLOW)
+def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: Server, method: str, path: str) -> None:
+    """Eight plans of moves, each of half a minute, would take all threads; so would eight large jobs."""
     gate, begun = threading.Event(), list[str]()
 
     def slow(call: Call) -> Answer:
@@ -386,17 +401,18 @@ def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: S
 
     tokens = {user: server.token(user) for user in ("ann", "bob")}
     workers = Workers(lambda: server.cluster, threads=SLOW_EACH + SPARE + 1)
-    at = {"slow": Route("GET", "/slow", Access.USER, slow, Operation("Slow"), slow=True)}
-    server.app = ServerApp(workers, Router(at.values()))
+    real = next(route for route in routes() if (route.method, route.path) == (method, path))
+    server.app = ServerApp(workers, Router([replace(real, handle=slow)]))
+
+    def ask(user: str) -> asyncio.Future[Reply]:
+        return asyncio.ensure_future(server.sent(method, path.format(user=user, job="one"), tokens[user]))
 
     async def everybody() -> tuple[Reply, list[Reply]]:
-        first = [
-            asyncio.ensure_future(server.sent("GET", "/slow", tokens["ann"])) for _ in range(SLOW_EACH + SPARE + 1)
-        ]
+        first = [ask("ann") for _ in range(SLOW_EACH + SPARE + 1)]
         while len(begun) < SLOW_EACH:
             await asyncio.sleep(0)
         try:
-            other = await asyncio.wait_for(server.sent("GET", "/slow", tokens["bob"]), 20)
+            other = await asyncio.wait_for(ask("bob"), 20)
             seen = begun.count("ann")
         finally:
             gate.set()
@@ -409,6 +425,24 @@ def test_slow_questions_of_one_account_keep_nobody_else_from_an_answer(server: S
         workers.close()
     assert (other.status, other.text) == (200, "bob")
     assert [reply.text for reply in mine] == ["ann"] * (SLOW_EACH + SPARE + 1)
+
+
+def test_a_script_that_submits_eight_jobs_at_a_time_is_never_refused(server: Server) -> None:
+    token, names = server.token("ann"), [f"job{number}" for number in range(24)]
+
+    async def some() -> list[int]:
+        found = []
+        while names:
+            body = JOB.format(name=names.pop(), vc="vc1").encode()
+            found.append((await server.sent("POST", "/api/v2/jobs", token, body)).status)
+        return found
+
+    async def script() -> list[list[int]]:
+        return await asyncio.gather(*[some() for _ in range(8)])
+
+    found = server.loop.run_until_complete(script())
+    assert list(chain.from_iterable(found)) == [202] * 24
+    assert len(server.cluster.jobs()) == 24
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
