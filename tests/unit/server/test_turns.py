@@ -112,7 +112,9 @@ def in_line(act: Callable[[Line], Awaitable[None]]) -> None:
             workers = Workers(lambda: None)  # type: ignore[arg-type,return-value]
         await asyncio.wait_for(act(Line(workers, pools[0])), GUARD + 2 * PATIENCE)  # the test may move the clock on
 
-    asyncio.run(run())
+    # not the loop of uvloop, which a server in another test may have made the usual one: its clock cannot be moved
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(run())
 
 
 @pytest.fixture
