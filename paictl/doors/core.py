@@ -389,7 +389,7 @@ class DoorCore:
             if missed_event is not None:
                 self.record(missed_event)
             if node := self.place_of(pod):
-                entry.runs, entry.demand = True, None
+                entry.runs, entry.bound, entry.demand = True, bool(bound_node(pod)), None
                 self._runs(entry, pod, node)
                 return
             entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)

@@ -59,7 +59,7 @@ def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
 
 
 def set_apart(pod: PodRef, error: RequestError) -> PodEvent:
-    """A pod runs under the name of a gang of another namespace."""
+    """A pod runs under the name of a gang of another namespace, or in its virtual cluster."""
     message = f"it keeps its devices as a group of its own without a guarantee: {error.message}"
     return PodEvent(pod, "GuaranteeLost", message, warning=True)
 

@@ -129,7 +129,9 @@ class PodEntry:
     gated: bool = False
     """Whether it has scheduling gates, and must not be scheduled yet."""
     runs: bool = False
-    """Whether it is bound, by any scheduler."""
+    """Whether it is bound, by any scheduler, or pinned by a placer."""
+    bound: bool = False
+    """Whether it is bound: from then on its owner can change nothing about its request."""
     requeued: float = 0.0
     """When kube-scheduler was last made to ask again."""
     requeues: int = 0

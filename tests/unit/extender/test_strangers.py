@@ -10,7 +10,7 @@ import pytest
 from paictl.remote.kube.client import Json
 from paictl.scheduler.groups import Group
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.wire import BIND_INFO, GRANTED, SCHEDULING_SPEC
+from paictl.scheduler.wire import BIND_INFO, GATE, GRANTED, SCHEDULING_SPEC
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness
 from tests.unit.extender.test_tenants import grant, member, two_tenants
@@ -54,6 +54,31 @@ def test_who_takes_the_name_of_a_gang_over_a_restart_keeps_its_devices_only() ->
     assert groups["team-a/train"].virtual is not None
     harness.delete("s0", "team-b")
     assert list(groups) == ["team-a/train"]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_who_takes_a_virtual_cluster_over_a_restart_keeps_its_devices_only(*, bound: bool) -> None:
+    """Only before it is bound: a grant may have been withdrawn since, and the gang keeps what it was promised."""
+    harness = two_tenants()
+    stranger = member("team-b", "s0", "B", "team-b/x", 1)
+    node = harness.run(stranger)
+    if not bound:
+        del stranger["spec"]["nodeName"]
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+        only = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        stranger["spec"]["affinity"] = {"nodeAffinity": only}
+    noted = stranger["metadata"]["annotations"]
+    noted[SCHEDULING_SPEC] = json.dumps(json.loads(noted[SCHEDULING_SPEC]) | {"virtualCluster": "A"})
+    harness.begin(spec())
+    harness.core.namespace_changed(
+        {"metadata": {"name": "team-b", "annotations": {GRANTED: "B"}, "labels": {GATE: "enabled"}}}
+    )
+    harness.open(NODES)
+    groups = harness.core.book.engine.state.groups.by_name
+    (group,) = groups.values()
+    assert len(list(group.leaves())) == 4
+    assert (group.vc, group.virtual is not None) == ("A", bound)
+    assert ("GuaranteeLost" in harness.reasons_of("s0")) is not bound
 
 
 @pytest.mark.parametrize("reverse", [False, True])
