@@ -61,7 +61,7 @@ class SchedulerShown(Protocol):
 
 @runtime_checkable
 class Measured(Protocol):
-    """A cluster whose scheduler is no program of its own that Prometheus could ask."""
+    """A cluster whose scheduler is not a separate program that Prometheus could scrape."""
 
     def figures(self) -> ClusterFigures:
         """What its scheduler knows now; the figures of all virtual clusters and users."""
@@ -74,7 +74,7 @@ class AccessStore(Protocol):
         """What was given, by user, role and namespace."""
 
     def modified_bindings(self) -> Sequence[str]:
-        """Objects that gave access, and that somebody has modified since."""
+        """Bindings made for access that were changed by hand since."""
 
     def other_rights(self, user: str, groups: Sequence[str] = (), accounts_of: str = "") -> Sequence[OtherRight]:
         """What others have bound to a user, these groups, or the service accounts of a namespace."""

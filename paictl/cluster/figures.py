@@ -114,10 +114,10 @@ class ClusterFigures:
 
 def cells_at_risk(state: State) -> Counter[str]:
     """Preassigned cells by VC whose promise only bad hardware could keep; VCs without any count 0."""
-    found = Counter[str](dict.fromkeys(state.vcs, 0))
+    at_risk = Counter[str](dict.fromkeys(state.vcs, 0))
     for (vc, _, _), ranks in state.doomed.cells.items():
-        found[vc] += ranks.bit_count()
-    return found
+        at_risk[vc] += ranks.bit_count()
+    return at_risk
 
 
 def count_cells(state: State, give_way: Callable[[], None] = lambda: None) -> Counter[CellKey]:
@@ -125,12 +125,12 @@ def count_cells(state: State, give_way: Callable[[], None] = lambda: None) -> Co
 
     `give_way` is called in between, often. What is unused, or used as a whole, is not walked.
     """
-    found: Counter[CellKey] = Counter()
+    cells: Counter[CellKey] = Counter()
     for root, top in state.virtual.preassigned.items():
         chain = state.virtual.chains[state.virtual.chain[root]]
         for level, word, number in _below(state, chain, root, _idle(state, root, top.vc), give_way):
-            found[top.vc, chain.types[level], str(level), word] += number
-    return found
+            cells[top.vc, chain.types[level], str(level), word] += number
+    return cells
 
 
 def _idle(state: State, root: VirtualCell, vc: str) -> str:

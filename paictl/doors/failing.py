@@ -41,8 +41,8 @@ def due(core: DoorCore) -> list[FailingGang]:
             for index in pod.info.devices if pod.info is not None else ():
                 if pod.info is not None and entry is not None and (pod.info.node, index) in bad:
                     reason = core.health.bad_devices.get(pod.info.node, {}).get(index, "")
-                    said = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
-                    why.setdefault(core.table.gang(entry.ref, pod.request.group), said)
+                    message = f"device {index} of node {pod.info.node} has been bad for {deadline:g} s: {reason}"
+                    why.setdefault(core.table.gang(entry.ref, pod.request.group), message)
         gangs: dict[GangKey, list[PodRef]] = {gang: [] for gang in why}
         repaired: set[GangKey] = set()
         for uid, pod in core.book.pods.items():

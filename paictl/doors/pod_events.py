@@ -131,7 +131,7 @@ def preempting(pod: PodRef, reason: str) -> PodEvent:
 
 def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[str, ...]]], table: PodTable) -> str:
     """Whom a pod waits for; by name those of its own user or namespace only, because its owner reads this."""
-    uids = [uid for _, found in victims for uid in found]
+    uids = [uid for _, node_uids in victims for uid in node_uids]
     nodes = listed([node for node, _ in victims])
     own = [table.name(uid) for uid in uids if table.same_user(request.uid, uid)]
     names = [listed(own)] if own else []

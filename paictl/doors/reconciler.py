@@ -171,9 +171,9 @@ class Reconciler:
         As a whole or, while a budget protects one of their pods, not at all.
         """
         now = self.clock()
-        found: list[FailingGang | MovedGang] = [*failing.due(self.core), *windows.due(self.core)]
-        self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in found}
-        for gang in found:
+        leaving: list[FailingGang | MovedGang] = [*failing.due(self.core), *windows.due(self.core)]
+        self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in leaving}
+        for gang in leaving:
             attempt = self._failing[gang.gang]
             if now < attempt.due or not self._may_act():
                 continue

@@ -245,8 +245,8 @@ class PodTable:
     def holder(self, group: Group | None) -> str:
         """The namespace whose pods have a group's place, or wait for it; empty if no such pod is known."""
         uids = () if group is None else chain(*group.pods, group.preempting)
-        found = (self.by_uid[uid].ref.namespace for uid in uids if uid in self.by_uid)
-        return next(found, "")
+        namespaces = (self.by_uid[uid].ref.namespace for uid in uids if uid in self.by_uid)
+        return next(namespaces, "")
 
     def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
         """The entry of the pod that a caller sent.

@@ -104,20 +104,20 @@ def due(core: DoorCore) -> list[MovedGang]:
         for uid, pod in core.book.pods.items() if active else ():
             entry = core.table.by_uid.get(uid)
             if pod.info is not None and pod.info.node in active and entry is not None:
-                said = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
-                why.setdefault(core.table.gang(entry.ref, pod.request.group), said)
+                message = f"node {pod.info.node} is in maintenance ({active[pod.info.node].name})"
+                why.setdefault(core.table.gang(entry.ref, pod.request.group), message)
         return [MovedGang(gang, pods, why[gang]) for gang, pods in _pods_of(core, why).items() if pods]
 
 
 def _pods_of(core: DoorCore, gangs: Mapping[GangKey, object]) -> dict[GangKey, tuple[PodRef, ...]]:
-    found: dict[GangKey, list[PodRef]] = {gang: [] for gang in gangs}
+    refs: dict[GangKey, list[PodRef]] = {gang: [] for gang in gangs}
     for uid, pod in core.book.pods.items():
         entry = core.table.by_uid.get(uid)
         if pod.info is None or entry is None or core.leaves(entry):
             continue
-        if (gang := core.table.gang(entry.ref, pod.request.group)) in found:
-            found[gang].append(entry.ref)
-    return {gang: tuple(pods) for gang, pods in found.items()}
+        if (gang := core.table.gang(entry.ref, pod.request.group)) in refs:
+            refs[gang].append(entry.ref)
+    return {gang: tuple(pods) for gang, pods in refs.items()}
 
 
 def warned(core: DoorCore) -> list[PodEvent]:

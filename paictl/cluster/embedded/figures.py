@@ -49,13 +49,13 @@ def day_of(world: World) -> Millis:
 
 def _waiting(world: World) -> Counter[str]:
     """Pods that wait; the scheduler keeps no reason for those that have no room."""
-    found: Counter[str] = Counter()
+    by_reason: Counter[str] = Counter()
     for job in world.jobs.values():
         for task in job.status.tasks:
             if task.state is RunState.WAITING:
                 held = world.sharing.obstacle(job.request(task.ref), job.plan.user)
-                found[HELD if held else "insufficient devices"] += 1
-    return found
+                by_reason[HELD if held else "insufficient devices"] += 1
+    return by_reason
 
 
 def _ahead(world: World) -> AheadFigures:

@@ -27,8 +27,10 @@ def pinned_node(pod: Mapping[str, Any]) -> str:
     )
     named: set[str] = set()
     for term in (required or {}).get("nodeSelectorTerms") or ():
-        fields = [one for one in term.get("matchFields") or () if one.get("key") == "metadata.name"]
-        values = [one["values"] for one in fields if one.get("operator") == "In" and len(one.get("values") or ()) == 1]
+        fields = [field for field in term.get("matchFields") or () if field.get("key") == "metadata.name"]
+        values = [
+            field["values"] for field in fields if field.get("operator") == "In" and len(field.get("values") or ()) == 1
+        ]
         if not values:
             return ""
         named.update(map(str, values[-1]))

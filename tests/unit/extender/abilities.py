@@ -43,25 +43,11 @@ from paictl.workload.lentorder import HALF_LIFE, DecayedUse
 from paictl.workload.reservations import Repeat, Reservation, ReservationError, Reservations
 from paictl.workload.sharing import read_sharing
 from paictl.workload.windows import Window, Windows
-from tests.unit.extender.abilities_drawn import CELLS, LEAVES, NODES, VCS, drawn
+from tests.unit.extender.abilities_drawn import CELLS, LEAVES, NODES, SAYS, VCS, drawn
 from tests.unit.extender.harness import Harness, gang
 
 HOUR: Final = 3600
 BEGIN: Final = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
-
-SAYS: Final = {
-    "budgets": "the budget of",
-    "user-limits": "guaranteed devices in virtual cluster",
-    "borrow-limits": "virtual cluster B may borrow",
-    "lend-limits": "lend limits keep",
-    "spares": "for repairs",
-    "order": "another gang goes first",
-    "min-run-times": "minimum run time",
-    "backfill": "it would delay",
-    "windows": "maintenance windows close",
-    "reservations": "reserv",
-}
-"""By ability what the reason says of a pod that it holds back."""
 
 
 @dataclass

@@ -32,6 +32,20 @@ CELLS: Final[Json] = {
     },
 }  # fmt: skip
 
+SAYS: Final = {
+    "budgets": "the budget of",
+    "user-limits": "guaranteed devices in virtual cluster",
+    "borrow-limits": "virtual cluster B may borrow",
+    "lend-limits": "lend limits keep",
+    "spares": "for repairs",
+    "order": "another gang goes first",
+    "min-run-times": "minimum run time",
+    "backfill": "it would delay",
+    "windows": "maintenance windows close",
+    "reservations": "reserv",
+}
+"""By ability what the reason says of a pod that it holds back."""
+
 ABILITIES: Final[dict[str, Callable[[random.Random], Any]]] = {
     "budgets": lambda dice: [
         {"vc": "C", "device-hours": dice.choice((40, 80)), "over": dice.choice(("wait", "wait", "refuse", "warn"))},

@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from tests.conftest import ROOT
-from tests.unit.extender.abilities import SAYS, AbilitiesWorld
-from tests.unit.extender.abilities_drawn import drawn
+from tests.unit.extender.abilities import AbilitiesWorld
+from tests.unit.extender.abilities_drawn import SAYS, drawn
 from tests.unit.extender.fickle import FickleWorld
 
 SEEDS = (0, 6, 10)

@@ -21,7 +21,7 @@ from paictl.scheduler.decision import Wait
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.wire import GATE, ISOLATION
 from paictl.units import Millis
-from tests.unit.extender.abilities import SAYS
+from tests.unit.extender.abilities_drawn import SAYS
 from tests.unit.extender.fickle import FickleWorld
 from tests.unit.extender.harness import Harness
 from tests.unit.placer.test_placing import PatchingServer
