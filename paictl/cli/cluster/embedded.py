@@ -1,4 +1,4 @@
-"""The verbs that only a cluster on this machine has: up, tick, speed, down. The one file here that knows that kind."""
+"""The verbs that only a cluster on this machine has: up, speed, down. The one file here that knows that kind."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import StateOption, clock_text, confirm, lab_site, local_only, open_cluster, showing_reports
-from paictl.cli.console import write
+from paictl.cli.clusters import StateOption, confirm, local_only, open_cluster, showing_reports
+from paictl.cli.command import App
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import ClusterError, UnreachableError, UnsupportedError
+from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.push import seal_files
 from paictl.errors import PaictlError
 from paictl.i18n import counted, sayable, text
-from paictl.lab.pacing import wait
-from paictl.lab.site import LabSite
-from paictl.operate import clock
 from paictl.operate.beginning import HostLists, beginning
 from paictl.operate.status import remarks
 from paictl.places import state_folder
 from paictl.service.catalogue import load_catalogue
-from paictl.units import Millis
 
-UP_EPILOG = """
+app = App()
+
+
+@app.command(
+    epilog="""
     paictl cluster up
     paictl cluster up FOLDER
     paictl cluster up --preset production --speed 60
     paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi
 """
-
-
+)
 def up(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="Folder with layout.yaml, as config generate writes it.")
@@ -87,31 +86,7 @@ def up(
     console.info("next: paictl job submit FILE, paictl cluster view")
 
 
-def _wait(site: LabSite, span: Millis | None) -> None:
-    """Wait for a span of a lab's time on a cluster whose clock cannot be set; print the new time."""
-    if span is None:
-        raise UnsupportedError(
-            "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"
-        )
-    with console.progress("waiting"):
-        write(clock_text(wait(open_cluster(None), span, site.pace)))
-
-
-def tick(
-    span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more happens.")] = False,
-    state: StateOption = None,
-) -> None:
-    """Advance the cluster's time."""
-    if (site := lab_site()) is not None:
-        _wait(site, clock.span_of(span, until_idle=until_idle))
-        return
-    local_only("tick")
-    wanted = clock.span_of(span, until_idle=until_idle)
-    cluster = open_cluster(state)
-    write(clock_text(clock.tick(cluster, wanted)))
-
-
+@app.command(epilog="paictl cluster speed 60")
 def speed(
     factor: Annotated[str, typer.Argument(help="1, 60, 0 (paused), max (advances to the end after every command).")],
     state: StateOption = None,
@@ -125,6 +100,7 @@ def speed(
     cluster.set_speed(number, run_out=run_out)
 
 
+@app.command(epilog="paictl cluster down")
 def down(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     state: StateOption = None,

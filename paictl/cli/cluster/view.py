@@ -17,6 +17,7 @@ from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.command import App
 from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
 from paictl.cli.options import WatchTimeout
 from paictl.cli.segments import Line
@@ -30,16 +31,20 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-EPILOG = """
+app = App()
+
+_EVERY = 1.0
+"""Seconds between two pictures with --watch."""
+
+
+@app.command(
+    epilog="""
     paictl cluster view
     paictl cluster view --watch
     paictl cluster view --html cluster.html
     paictl cluster view -o json
 """
-_EVERY = 1.0
-"""Seconds between two pictures with --watch."""
-
-
+)
 def view(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")] = False,
     timeout: WatchTimeout = None,
