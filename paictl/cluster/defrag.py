@@ -24,7 +24,7 @@ from paictl.scheduler.defrag import (
     why_outrun,
 )
 from paictl.scheduler.explain.data import PodVerdict
-from paictl.scheduler.explain.scratch import imagined
+from paictl.scheduler.scratch import imagined
 from paictl.units import Millis
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paictl.cells.chain import Chain
     from paictl.cells.ids import VirtualCell
     from paictl.cluster.movetotals import MoveTotal
-    from paictl.scheduler.defrag.holes import FreeCells
+    from paictl.scheduler.freecells import FreeCells
     from paictl.scheduler.state import State
     from paictl.workload.budgets import BudgetState
     from paictl.workload.departments import DepartmentUse

@@ -19,7 +19,7 @@ from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, Preassig
 from paictl.units import rfc3339
 
 if TYPE_CHECKING:
-    from paictl.scheduler.defrag.holes import FreeCells
+    from paictl.scheduler.freecells import FreeCells
 
 
 @frozen

@@ -29,7 +29,7 @@ from paictl.cluster.figures import (
 from paictl.cluster.movetotals import planned_weights
 from paictl.doors import windows
 from paictl.doors.core import NotServingError
-from paictl.scheduler.defrag.holes import FreeCells, free_cells
+from paictl.scheduler.freecells import FreeCells, free_cells
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:

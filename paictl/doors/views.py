@@ -17,9 +17,9 @@ from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windo
 from paictl.doors import gangs, reclaim, windows
 from paictl.i18n import Text, joined, text, translated
 from paictl.scheduler import inspect, inspection
-from paictl.scheduler.defrag.holes import free_cells
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
+from paictl.scheduler.freecells import free_cells
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.record import encode
 from paictl.scheduler.wire import isolation_text

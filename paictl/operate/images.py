@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from paictl.cluster.interface import JobRequest
 from paictl.i18n import text
 from paictl.remote.registry import ImageState, image_state
-from paictl.workload.fields import Fields, JobError
-from paictl.workload.images import ImageCheck, image_checks
+from paictl.workload.fields import JobError
+from paictl.workload.images import ImageCheck
 
 LIMIT: Final = 5.0
 """Seconds for each of at most three requests of a registry."""
 _TOGETHER: Final = 8
 
 
-def check_images(requests: Iterable[JobRequest]) -> list[str]:
-    """Ask for all images at once; what to say of those that no registry would tell about.
+def check_images(checks: Sequence[tuple[int, ImageCheck]]) -> list[str]:
+    """Ask for all images at once, each with the number of its request; what to say of those that no registry would
+    tell about.
 
     Raises `JobError` at the first image that is not there, or that the login of the job does not open.
     """
-    checks = list(_checks(requests))
     answers: dict[ImageCheck, Future[tuple[ImageState, str]]] = {}
     with ThreadPoolExecutor(_TOGETHER, "paictl-images") as pool:
         for _, check in checks:
@@ -41,16 +40,6 @@ def check_images(requests: Iterable[JobRequest]) -> list[str]:
         elif state is not ImageState.THERE:
             raise _refusal(check, state, number)
     return list(unknown.values())
-
-
-def _checks(requests: Iterable[JobRequest]) -> Iterator[tuple[int, ImageCheck]]:
-    for number, request in enumerate(requests):
-        try:
-            checks = image_checks(Fields(request.data, ""))
-        except JobError as error:
-            error.request = number
-            raise
-        yield from ((number, check) for check in checks)
 
 
 def _key(check: ImageCheck) -> ImageCheck:

@@ -9,13 +9,14 @@ from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, J
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
-from paictl.workload.fields import JobError
+from paictl.workload.fields import Fields, JobError
 
 if TYPE_CHECKING:
     from paictl.cluster.storages import Mount
     from paictl.config.reading.problem import Problem
     from paictl.operate.budgets import BudgetPorts
     from paictl.operate.jobfiles import SubmitOptions
+    from paictl.workload.images import ImageCheck
 
 
 @frozen
@@ -46,7 +47,6 @@ def submit(
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
     cluster refuses.
     """
-    from paictl.operate.images import check_images  # late: only a submission asks registries
     from paictl.operate.jobfiles import (  # late: it needs the linter, which no other request does
         SubmitOptions,
         place_of_field,
@@ -57,12 +57,30 @@ def submit(
     files, wishes = list(paths), wishes or SubmitOptions()
     requests = list(requests_in(files, user, wishes, warnings.append, read))
     try:
-        unchecked = check_images(requests)
+        unchecked = _check_images(requests)
         return Submitted(tuple(cluster.submit(requests)), tuple(warnings), tuple(unchecked))
     except JobError as error:
         if not read:
             error.where = place_of_field(files, wishes.repeat, error) or error.where
         raise
+
+
+def _check_images(requests: Iterable[JobRequest]) -> list[str]:
+    """What to say of images that no registry would tell about; raises `JobError` for one that is not there."""
+    from paictl.workload.images import image_checks  # late, as above
+
+    checks: list[tuple[int, ImageCheck]] = []
+    for number, request in enumerate(requests):
+        try:
+            checks += ((number, check) for check in image_checks(Fields(request.data, "")))
+        except JobError as error:
+            error.request = number
+            raise
+    if not checks:
+        return []
+    from paictl.operate.images import check_images  # late: few jobs have registries asked, which takes an HTTP client
+
+    return check_images(checks)
 
 
 def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:

@@ -16,7 +16,8 @@ from paictl.cluster.interface import Event, JobRequest, JobState, JobView
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.cluster.scheduling import JobExplanation, LatestStart
 from paictl.i18n import Text, counted, text
-from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder, JointMove
+from paictl.scheduler.explain.data import ANOTHER, Change, Explanation, JointMove
+from paictl.scheduler.scratch import ChangeOutcome, Holder
 from paictl.server.calls import ApiError, Call
 from paictl.workload.job import DEFAULT_VC
 from paictl.workload.lentorder import LineAhead

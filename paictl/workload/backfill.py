@@ -17,8 +17,8 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain.scratch import Scratch, smallest
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.scratch import Scratch, smallest
 from paictl.units import Millis
 from paictl.workload.roomcount import RoomCount, has_cells_on, has_room, is_plain, is_struck, place_of
 from paictl.workload.startplan import MOST, LeafTimes, LinePlan, is_countable

@@ -21,7 +21,7 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
-    from paictl.scheduler.explain.scratch import Scratch
+    from paictl.scheduler.scratch import Scratch
     from paictl.workload.backfill import Foresight
 
 PRIORITY: Final = 0

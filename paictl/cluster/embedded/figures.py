@@ -17,7 +17,7 @@ from paictl.cluster.figures import (
 )
 from paictl.cluster.movetotals import planned_weights
 from paictl.cluster.reservations import state_of
-from paictl.scheduler.defrag.holes import free_cells
+from paictl.scheduler.freecells import free_cells
 from paictl.units import Millis
 from paictl.workload.lifecycle import RunState
 

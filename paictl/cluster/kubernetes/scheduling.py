@@ -33,8 +33,8 @@ from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windo
 from paictl.errors import PaictlError
 from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt
-from paictl.scheduler.defrag.holes import free_cells
 from paictl.scheduler.explain import PodVerdict
+from paictl.scheduler.freecells import free_cells
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.wire import pod_name, read_request
 from paictl.units import Millis

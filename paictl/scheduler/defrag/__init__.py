@@ -5,10 +5,10 @@ package knows neither clocks nor clusters: what a gang loses by a move is a numb
 """
 
 from paictl.scheduler.defrag.checking import why_outrun
-from paictl.scheduler.defrag.holes import FreeCells, free_cells
 from paictl.scheduler.defrag.model import GangMove, NoRoom, Obstacle, RoomPlan, RoomRequest, RunningGang, weight_of
 from paictl.scheduler.defrag.planner import find_room
 from paictl.scheduler.defrag.targets import room_of
+from paictl.scheduler.freecells import FreeCells, free_cells
 
 __all__ = [
     "FreeCells",

@@ -11,9 +11,9 @@ from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt
 from paictl.scheduler.defrag.model import GangMove
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import PodGone
-from paictl.scheduler.explain.scratch import imagined
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.scratch import imagined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.ending import BUDGET, cheapest, groups_to_end
 from paictl.scheduler.explain.quota import more_quota
-from paictl.scheduler.explain.scratch import smallest
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.request import MAX_PRIORITY
+from paictl.scheduler.scratch import smallest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from paictl.cells.ids import PhysicalCell
-    from paictl.scheduler.explain.scratch import Repair, Scratch
     from paictl.scheduler.explain.survey import ViewSurvey
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.scratch import Repair, Scratch
 
 
 MANY_REPAIRS: Final = 256

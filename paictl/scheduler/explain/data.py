@@ -11,6 +11,7 @@ from paictl.frozen import frozen
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.scratch import ChangeOutcome, Holder
 
 ANOTHER: Final = "another tenant's job"
 """The group of a holder whose name the reader must not see; its VC is empty then."""
@@ -22,20 +23,6 @@ class PodVerdict(StrEnum):
     BIND = "bind"
     PREEMPT = "preempt"
     WAIT = "wait"
-
-
-@frozen
-class Holder:
-    """A group that is in the way, or would be."""
-
-    group: str
-    vc: str
-    priority: int
-    hold: Hold
-    leaves: int
-    """Leaf cells of the whole group, which goes as a whole."""
-    here: int
-    """Those of them in the view that is explained."""
 
 
 @frozen
@@ -152,19 +139,6 @@ class QuotaIncrease:
     cell_type: str
     number: int
     unpromised: int
-
-
-@frozen
-class ChangeOutcome:
-    """What would be decided after a change: run at `places`, once the `victims` are gone if there are any."""
-
-    places: tuple[tuple[str, tuple[int, ...]], ...]
-    """Node and device indices of each pod, in ascending order of their size."""
-    victims: tuple[Holder, ...] = ()
-    lazy: tuple[Holder, ...] = ()
-    """Groups that would go on running without their guarantee."""
-    instances: int = 0
-    """MIG instances of each GPU where the devices are these; 0 for whole GPUs."""
 
 
 @frozen

@@ -8,14 +8,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from paictl.scheduler.explain.data import Change, ChangeKind
-from paictl.scheduler.explain.scratch import holder, smallest
+from paictl.scheduler.scratch import holder, smallest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import NodeUse, ViewSurvey
     from paictl.scheduler.request import Member
+    from paictl.scheduler.scratch import Scratch
 
 
 MANY: Final = 256

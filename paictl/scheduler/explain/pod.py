@@ -13,11 +13,11 @@ from paictl.i18n import sayable, text
 from paictl.scheduler.decision import NO_LEAF
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.data import PodVerdict, to_data
-from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.explain.why import explain
 from paictl.scheduler.explain.wording import render
 from paictl.scheduler.groups import GroupState, Hold
 from paictl.scheduler.operations import fault
+from paictl.scheduler.scratch import holder
 from paictl.scheduler.wire import isolation_text, pod_name
 
 if TYPE_CHECKING:

@@ -14,18 +14,18 @@ from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodRecovered
 from paictl.scheduler.explain.data import Change, ChangeKind, QuotaIncrease
-from paictl.scheduler.explain.scratch import holder, outcome_of
 from paictl.scheduler.explain.survey import sizes_of, walk
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.scratch import holder, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paictl.cells.ids import ChainIndex
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import ViewSurvey
     from paictl.scheduler.groups import Group
+    from paictl.scheduler.scratch import Scratch
     from paictl.scheduler.state import State
 
 TRIALS: Final = 2

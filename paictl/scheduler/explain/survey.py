@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, PromiseUse, ViewReport
-from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.placement.search import is_bad
+from paictl.scheduler.scratch import holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

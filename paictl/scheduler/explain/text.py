@@ -19,14 +19,13 @@ from paictl.scheduler.wire import isolation_text
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import (
         Change,
-        ChangeOutcome,
         Explanation,
-        Holder,
         LostCell,
         PodFit,
         PromiseUse,
         ViewReport,
     )
+    from paictl.scheduler.scratch import ChangeOutcome, Holder
 
 SHOWN: Final = 3
 """Groups, nodes or pods that are named before the rest is only counted."""

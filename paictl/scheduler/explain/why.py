@@ -11,11 +11,11 @@ from paictl.scheduler import repair, transitions
 from paictl.scheduler.decision import NO_LEAF, Bind, Wait
 from paictl.scheduler.explain.changes import changes, smaller
 from paictl.scheduler.explain.data import ChangeKind, Explanation, JointMove, LostCell, PodVerdict
-from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.scratch import Scratch, outcome, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

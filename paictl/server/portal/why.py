@@ -18,8 +18,9 @@ from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.operate import explaining
 from paictl.scheduler.explain import Explanation, ExplanationText
-from paictl.scheduler.explain.data import Change, ChangeKind, ChangeOutcome, Holder
+from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.scratch import ChangeOutcome, Holder
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.cells import DrawnChain, PictureMarks, drawn
 from paictl.server.portal.rendering import address, fragment, number_in, of_commands, page, path_of

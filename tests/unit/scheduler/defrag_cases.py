@@ -18,8 +18,8 @@ from paictl.scheduler.decision import Bind
 from paictl.scheduler.defrag import RoomRequest, RunningGang
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodGone
-from paictl.scheduler.explain.scratch import imagined
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.scratch import imagined
 
 if TYPE_CHECKING:
     from collections.abc import Collection

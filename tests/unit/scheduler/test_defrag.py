@@ -14,8 +14,8 @@ from paictl.scheduler.defrag.targets import free_devices
 from paictl.scheduler.defrag.trial import Trials
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
-from paictl.scheduler.explain.scratch import imagined
 from paictl.scheduler.invariants import validate
+from paictl.scheduler.scratch import imagined
 from tests.unit.scheduler.defrag_cases import (
     NODE,
     RACK,

@@ -18,9 +18,9 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import PodRecovered
 from paictl.scheduler.explain import PodVerdict, explain, from_data, render, to_data
-from paictl.scheduler.explain.data import Change, ChangeKind, ChangeOutcome, Explanation, QuotaIncrease, ViewReport
-from paictl.scheduler.explain.scratch import holder, outcome
+from paictl.scheduler.explain.data import Change, ChangeKind, Explanation, QuotaIncrease, ViewReport
 from paictl.scheduler.groups import Hold
+from paictl.scheduler.scratch import ChangeOutcome, holder, outcome
 from paictl.scheduler.snapshot import dump
 from tests.unit.scheduler.scenarios.changed import Suggested, carried_out, changed_engine, run, waits, with_quota
 from tests.unit.scheduler.scenarios.world import CONFIGS, World, steps

@@ -14,15 +14,14 @@ from paictl.operate.explaining import data, lines, parts
 from paictl.scheduler.explain.data import (
     Change,
     ChangeKind,
-    ChangeOutcome,
     Explanation,
-    Holder,
     JointMove,
     LostCell,
     PodVerdict,
 )
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.scratch import ChangeOutcome, Holder
 from paictl.server.credentials import cookies_of, csrf_of
 from paictl.server.tenants import Tenants
 from paictl.workload.lentorder import LineAhead

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
-from paictl.scheduler.explain.data import ChangeOutcome, Holder
-from paictl.scheduler.groups import hold_of
+from paictl.scheduler.groups import Hold, hold_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -28,6 +28,33 @@ Repair: TypeAlias = "tuple[str, int | None]"
 
 BUDGET: Final = 2000
 """Changes that one search for a smallest part may try: a fraction of a second, whatever the size of the cluster."""
+
+
+@frozen
+class Holder:
+    """A group that is in the way, or would be."""
+
+    group: str
+    vc: str
+    priority: int
+    hold: Hold
+    leaves: int
+    """Leaf cells of the whole group, which goes as a whole."""
+    here: int
+    """Those of them in the view that is explained."""
+
+
+@frozen
+class ChangeOutcome:
+    """What would be decided after a change: run at `places`, once the `victims` are gone if there are any."""
+
+    places: tuple[tuple[str, tuple[int, ...]], ...]
+    """Node and device indices of each pod, in ascending order of their size."""
+    victims: tuple[Holder, ...] = ()
+    lazy: tuple[Holder, ...] = ()
+    """Groups that would go on running without their guarantee."""
+    instances: int = 0
+    """MIG instances of each GPU where the devices are these; 0 for whole GPUs."""
 
 
 @contextmanager
