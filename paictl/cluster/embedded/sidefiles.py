@@ -1,7 +1,8 @@
-"""Accounts and tokens of a cluster on this machine: an SQLite file of its own, which no report of a lab ever holds.
+"""What lies beside the file of a cluster on this machine: accounts and tokens, named storages, template libraries.
 
-It is made when the first account is, and opened for each request: a request takes a fraction of a millisecond, comes
-from any thread, and leaves nothing open.
+The accounts are an SQLite file of its own, which no report of a lab ever holds. It is made when the first account is,
+and opened for each request: a request takes a fraction of a millisecond, comes from any thread, and leaves
+nothing open. Storages and libraries are a text file each, changed under a lock.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +26,11 @@ from paictl.cluster.accounts import (
     token_from,
 )
 from paictl.cluster.configured import account_changed, account_there
-from paictl.cluster.embedded.store import BUSY_SECONDS, USERS_FILE, explained, whole
+from paictl.cluster.embedded.store import BUSY_SECONDS, STORAGES_FILE, TEMPLATES_FILE, USERS_FILE, explained, whole
+from paictl.cluster.storages import Storage, added, granted, storage_named, storages_from, storages_text, without
+from paictl.cluster.templates import TemplateLibrary, library_from, library_named, library_text, with_library
 from paictl.cluster.values import ClusterError
+from paictl.files import write_together
 
 _SCHEMA: Final = 1
 _TABLES: Final = """
@@ -156,3 +160,85 @@ def _account(version: str, data: str) -> Account:
 def _token(data: str) -> Token:
     with whole():
         return token_from(json.loads(data))
+
+
+class EmbeddedStorages:
+    """The storages of the cluster in a folder; none where there is no file yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self) -> tuple[Storage, ...]:
+        """All storages by name."""
+        path = self._folder / STORAGES_FILE
+        with explained(self._folder, STORAGES_FILE):
+            return storages_from(path.read_text(encoding="utf-8")) if path.is_file() else ()
+
+    def add(self, storage: Storage) -> None:
+        """Add a storage."""
+        self._changed(lambda storages: added(storages, storage))
+
+    def grant(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
+        """Change which virtual clusters may use a storage."""
+        return storage_named(self._changed(lambda storages: granted(storages, name, add, revoke)), name)
+
+    def remove(self, name: str) -> None:
+        """Remove a storage."""
+        self._changed(lambda storages: without(storages, name))
+
+    def _changed(self, change: Callable[[Sequence[Storage]], tuple[Storage, ...]]) -> tuple[Storage, ...]:
+        """Storages after a change; one process at a time."""
+        import fcntl  # only on POSIX, and reading needs it not
+
+        with explained(self._folder, STORAGES_FILE):
+            handle = os.open(self._folder / f"{STORAGES_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                after = change(self.read())
+                write_together(self._folder, {STORAGES_FILE: storages_text(after)}, force=True, mode=0o600)
+                return after
+            finally:
+                os.close(handle)
+
+
+Libraries = tuple[TemplateLibrary, ...]
+
+
+class EmbeddedTemplates:
+    """The libraries of the cluster in a folder, a line each; none where there is no file yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self) -> Libraries:
+        """All libraries by name."""
+        path = self._folder / TEMPLATES_FILE
+        with explained(self._folder, TEMPLATES_FILE):
+            lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else ()
+        return tuple(map(library_from, filter(None, lines)))
+
+    def put(self, library: TemplateLibrary, *, new: bool) -> None:
+        """Add a library, or replace the one of its name."""
+        self._change(lambda libraries: with_library(libraries, library, new=new))
+
+    def remove(self, name: str) -> None:
+        """Remove a library."""
+
+        def without(libraries: Libraries) -> Libraries:
+            library_named(libraries, name)
+            return tuple(library for library in libraries if library.name != name)
+
+        self._change(without)
+
+    def _change(self, change: Callable[[Libraries], Libraries]) -> None:
+        """Change the libraries; one process at a time."""
+        import fcntl  # only on POSIX, and reading needs it not
+
+        with explained(self._folder, TEMPLATES_FILE):
+            handle = os.open(self._folder / f"{TEMPLATES_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
+                write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)
+            finally:
+                os.close(handle)
