@@ -21,9 +21,8 @@ from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, P
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, NodeUsage
-from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.podgroups import PodGroup
-from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
+from paictl.cluster.pods.reading import asks, bound_node, ending, is_launcher, pinned_node, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.doors import pod_events, strangers
 from paictl.doors.grants import Grants

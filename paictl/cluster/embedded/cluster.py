@@ -273,8 +273,8 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.sshaccess import with_account_keys
         from paictl.cluster.storages import refuse_extras  # late: who only looks takes nothing
+        from paictl.cluster.taking import with_account_keys
 
         refuse_extras(requests, self.storages)
         with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused

@@ -10,7 +10,7 @@ from typing import Final
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess
 from paictl.cluster.kubernetes.names import ACCESS_ROLE, GROUP, NAMESPACE, OURS, PART_OF, access_binding, labels
 from paictl.cluster.kubernetes.names import NAME as NAME_LABEL
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.remote.kube.client import Json
 from paictl.units import rfc3339
 

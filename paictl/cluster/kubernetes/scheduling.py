@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import STATES, harm_of_running
-from paictl.cluster.kubernetes.held import line_ahead, obstacle
+from paictl.cluster.kubernetes.held import ReservedScene, line_ahead, obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
-from paictl.cluster.kubernetes.reservations import ReservedScene
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
