@@ -42,7 +42,7 @@ from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text
-from paictl.remote.pipes import Pipes
+from paictl.remote import Pipes
 from paictl.scheduler.defrag.holes import free_cells
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.state import State as SchedulerState

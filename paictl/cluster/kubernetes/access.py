@@ -36,9 +36,9 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
-from paictl.remote.clientcerts import CertificateRequest, IssuedCertificate, certificate_request, read_certificate
 from paictl.remote.kube.client import MERGE, Json, KubeClient
 from paictl.remote.kube.objects import MANAGER, apply, create, delete, find
+from paictl.remote.openssl import CertificateRequest, IssuedCertificate, certificate_request, read_certificate
 
 _REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _SIGNER: Final = "kubernetes.io/kube-apiserver-client"

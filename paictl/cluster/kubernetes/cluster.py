@@ -60,9 +60,9 @@ from paictl.cluster.values import (
     UnsupportedError,
 )
 from paictl.i18n import text
+from paictl.remote import Pipes
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
-from paictl.remote.pipes import Pipes
 from paictl.units import DurationError, Millis, millis_between, parse_duration
 from paictl.workload.usagebook import UsageBook
 

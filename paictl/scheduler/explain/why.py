@@ -14,8 +14,8 @@ from paictl.scheduler.explain.data import ChangeKind, Explanation, JointMove, Lo
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.groups import GroupState
+from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.placement.search import candidate_views
-from paictl.scheduler.placement.suggested import Suggested
 
 if TYPE_CHECKING:
     from collections.abc import Collection

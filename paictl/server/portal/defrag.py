@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.operate.defragtext import payers_line, room_lines
+from paictl.operate.defrag import payers_line, room_lines
 from paictl.server.api.defrag import plan_for
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import page

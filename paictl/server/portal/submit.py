@@ -18,9 +18,8 @@ from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import in_language, text
-from paictl.operate import explaining
+from paictl.operate import RefusedFilesError, explaining
 from paictl.operate.cloning import clone, free_name
-from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import findings_in, job_in_text
 from paictl.server.api.templates import found_template
 from paictl.server.calls import Answer, ApiError, Call, answer_to, json_answer, problem_data, redirect

@@ -1,10 +1,12 @@
-"""Keys and certificate requests of people who sign in to an API server, made by openssl.
+"""What openssl makes for us: key pairs of SSH, and keys and certificate requests of people who use an API server.
 
-A key is written only to a folder of mode 0700 that is deleted at once, and is never an argument.
+Controllers run in an image that has openssl, and none of OpenSSH's programs. A key of a person is written only to a
+folder of mode 0700 that is deleted at once, and is never an argument.
 """
 
 from __future__ import annotations
 
+import base64
 import ssl
 import subprocess
 import tempfile
@@ -18,7 +20,50 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import from_unix
 
+BITS: Final = 3072
+_EXPONENT: Final = 65537
 _SECONDS: Final = 60.0
+
+
+@frozen
+class KeyPair:
+    """A private key as PEM, and the public one as it stands in `authorized_keys`, without a title."""
+
+    private: str
+    public: str
+
+    def __repr__(self) -> str:
+        """The public half alone."""
+        return f"KeyPair({self.public})"
+
+
+def key_pair() -> KeyPair:
+    """A new pair of RSA; the private key goes through pipes only. Raises `PaictlError` without openssl."""
+    private = _filtered(["genrsa", "-traditional", str(BITS)], "")
+    modulus = _filtered(["rsa", "-noout", "-modulus"], private)
+    number = int(modulus.strip().removeprefix("Modulus="), 16)
+    blob = b"".join(map(_field, (b"ssh-rsa", _number(_EXPONENT), _number(number))))
+    return KeyPair(private, f"ssh-rsa {base64.b64encode(blob).decode()}")
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "big")  # a leading zero where it would read as negative
+
+
+def _field(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _filtered(words: list[str], stdin: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - words of this module alone
+            ["openssl", *words], input=stdin, capture_output=True, text=True, check=False, timeout=_SECONDS  # noqa: S607
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PaictlError(text("openssl cannot make a key: {error}", error=str(error))) from None
+    if done.returncode:
+        raise PaictlError(text("openssl cannot make a key: {error}", error=(done.stderr.splitlines() or [""])[-1]))
+    return done.stdout
 
 
 @frozen

@@ -1,6 +1,7 @@
-"""One machine joins a cluster that is there, or leaves it: phases and reset of a deployment, for that machine only.
+"""Runs of a part of a deployment: one machine joins or leaves a cluster that is there, Secrets at rest get a new key.
 
-Only masters and that machine are looked at, so that it costs the same in a cluster of any size.
+For a machine only masters and itself are looked at, so that it costs the same in a cluster of any size. A new key goes:
+look, lock, change, write all Secrets again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 
 from paictl.deploy.apply import opened, raise_first, wish_of
 from paictl.deploy.desired import Desired
+from paictl.deploy.encryption import rotate
 from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.joining import known_access
 from paictl.deploy.locking import locked
 from paictl.deploy.phases import LOOKING, phases, planned
 from paictl.deploy.reset import clean, forget_nodes
-from paictl.deploy.site import DeployError, raise_for
+from paictl.deploy.site import TIMEOUT, DeployError, raise_for
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.events import Listener, both
@@ -70,3 +73,24 @@ def leaving(
 
     with locked(few, "node remove", folder, break_lock=break_lock):
         yield leave
+
+
+def rotate_key(
+    desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener, tell: Tell, *,
+    timeout: float = TIMEOUT, break_lock: bool = False,
+) -> int:  # fmt: skip
+    """Encrypt all Secrets of a cluster with a new key; how many were written.
+
+    Raises `DeployError` if the cluster does not encrypt them, another deployment is at work, or a master fails.
+    """
+    deployment = desired.deployment
+    folder = begin_run(root, "rotate-encryption-key", wish_of(desired), now(), deployment.secrets)
+    with (
+        locked(deployment, "deploy rotate-encryption-key", folder.path, break_lock=break_lock),
+        opened(desired, folder.path, timeout) as site,
+    ):
+        raise_first(carry_out(phases(site, LOOKING), both(folder.listener(now), listen)))
+        if not known_access(site):
+            message = text("your kubeconfig does not reach cluster {cluster}", cluster=site.cluster)
+            raise DeployError(message, exit_code=ExitCode.UNREACHABLE, hint="paictl deploy apply -m … -w … -c …")
+        return rotate(site, tell)
