@@ -10,7 +10,7 @@ from paictl.cluster.interface import JobRequest
 from paictl.i18n import text
 from paictl.remote.registry import ImageState, image_state
 from paictl.workload.fields import Fields, JobError
-from paictl.workload.images import ImageCheck, image_checks
+from paictl.workload.plugins import ImageCheck, image_checks
 
 LIMIT: Final = 5.0
 """Seconds for each of at most three requests of a registry."""

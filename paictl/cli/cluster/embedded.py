@@ -20,7 +20,7 @@ from paictl.errors import PaictlError
 from paictl.i18n import counted, sayable, text
 from paictl.lab.pacing import wait
 from paictl.lab.site import LabSite
-from paictl.operate import clock
+from paictl.operate import status
 from paictl.operate.beginning import HostLists, beginning
 from paictl.operate.status import remarks
 from paictl.places import state_folder
@@ -67,12 +67,12 @@ def up(
         lists = HostLists(masters, workers, config, tuple(sku or ()))
     if folder is not None and layout is not None:
         raise PaictlError("the cluster is described twice", hint="give the folder or --layout, not both")
-    clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
+    status, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)
         first, then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
-        cluster = EmbeddedCluster.up(place, first, then, clock=clock)
+        cluster = EmbeddedCluster.up(place, first, then, clock=status)
     for note in begin.notes:
         console.info(text("note: {note}", note=note))
     nodes = cluster.nodes()
@@ -104,12 +104,12 @@ def tick(
 ) -> None:
     """Advance the cluster's time."""
     if (site := lab_site()) is not None:
-        _wait(site, clock.span_of(span, until_idle=until_idle))
+        _wait(site, status.span_of(span, until_idle=until_idle))
         return
     local_only("tick")
-    wanted = clock.span_of(span, until_idle=until_idle)
+    wanted = status.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
-    write(clock_text(clock.tick(cluster, wanted)))
+    write(clock_text(status.tick(cluster, wanted)))
 
 
 def speed(

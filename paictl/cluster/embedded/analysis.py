@@ -102,7 +102,7 @@ def _with_start(
     world: World, known: JobExplanation, request: PodRequest, limit: Millis | None, epoch: datetime
 ) -> JobExplanation:
     """When a job starts at the latest, or whom it would delay, where its virtual cluster has backfill."""
-    from paictl.cluster.startwaits import with_start
+    from paictl.cluster.whywaits import with_start
 
     dispatcher = world.dispatcher
     starts = dispatcher.starts(world.now, world.windows).get(request.vc)

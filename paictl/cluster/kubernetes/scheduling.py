@@ -24,11 +24,10 @@ from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
-from paictl.cluster.startwaits import with_start, without_instants
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
-from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows
+from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows, with_start, without_instants
 from paictl.errors import PaictlError
 from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt
