@@ -18,7 +18,10 @@ import yaml
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
 from paictl.cluster.doors import GUARDED
-from paictl.cluster.kubernetes.accessroles import (
+from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
+from paictl.cluster.kubernetes.rights import (
+    ENFORCE,
     EVERYTHING,
     RBAC,
     SELECTOR,
@@ -30,9 +33,6 @@ from paictl.cluster.kubernetes.accessroles import (
     is_whole,
     marks,
 )
-from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.isolation import ENFORCE
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
