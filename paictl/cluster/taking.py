@@ -166,6 +166,9 @@ def _without_password(image: object) -> object:
     return {**image, "auth": {**auth, "password": shown}}
 
 
+# --- jobs whose tasks people reach by SSH
+
+
 def with_account_keys(requests: Sequence[JobRequest], users: Users) -> list[JobRequest]:
     """The requests with the keys of their users' accounts where the jobs let them in.
 

@@ -126,6 +126,8 @@ def longest_line(longest: Millis) -> Text:
     return text("it would start now with a maxRunTime of at most {span}", span=span_text(longest))
 
 
+# --- when it starts
+
 Owner = Callable[[str], str]
 """The name that people know a group by: its job, where it has one."""
 

@@ -93,6 +93,9 @@ _CACHE_POLL: Final = 0.5
 _PODS_SHOWN: Final = 4
 
 
+# --- DNS cache of the nodes
+
+
 class NodeDns(DeployPhase):
     """CoreDNS on every node. Kubelets know of it since `settings`: until a cache is up, pods ask the cluster's DNS."""
 

@@ -75,6 +75,9 @@ def leaving(
         yield leave
 
 
+# --- a new key for Secrets at rest
+
+
 def rotate_key(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener, tell: Tell, *,
     timeout: float = TIMEOUT, break_lock: bool = False,

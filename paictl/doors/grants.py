@@ -96,6 +96,9 @@ class Grants:
         )  # fmt: skip
 
 
+# --- running pods under a name of others
+
+
 def told_apart(
     pods: Iterable[tuple[PodEntry, BindInfo]], grants: Grants | None
 ) -> tuple[list[RunningPod], list[PodEvent]]:

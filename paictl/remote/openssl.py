@@ -66,6 +66,9 @@ def _filtered(words: list[str], stdin: str) -> str:
     return done.stdout
 
 
+# --- certificates of people
+
+
 @frozen
 class CertificateRequest:
     """A private key, the request for a certificate (both PEM), and the public key that the certificate must have."""

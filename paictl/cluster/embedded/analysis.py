@@ -148,6 +148,9 @@ def _harm(job: LiveJob, configuration: ConfigSnapshot, now: Engine | None, then:
     return JobImpact.NEVER if configuration.judge.refusal(job.plan) is not None else None
 
 
+# --- gangs for defragmentation
+
+
 def scene_of(world: World) -> DefragScene:
     """What a plan is made from; raises `ClusterError` while a service is stopped without which no gang comes back."""
     for service in (CONTROLLER, SCHEDULER):
@@ -223,6 +226,8 @@ def _budget(world: World, job: LiveJob) -> tuple[str, bool]:
         return text("it would not start again: {reason}", reason=holding.reason(world.sharing.now)), False
     return "", any(state.level is not BudgetLevel.OK for state in states)
 
+
+# --- figures
 
 HELD = "held back by a budget or a limit"
 

@@ -104,6 +104,9 @@ class EmbeddedServices:
         self._services = {row["name"]: EmbeddedService(**row) for row in rows}
 
 
+# --- versions of the configuration
+
+
 class Configurations:
     """The newest version, and those that running services have loaded."""
 

@@ -162,6 +162,9 @@ def _token(data: str) -> Token:
         return token_from(json.loads(data))
 
 
+# --- storages
+
+
 class EmbeddedStorages:
     """The storages of the cluster in a folder; none where there is no file yet."""
 
@@ -200,6 +203,8 @@ class EmbeddedStorages:
             finally:
                 os.close(handle)
 
+
+# --- template libraries
 
 Libraries = tuple[TemplateLibrary, ...]
 

@@ -225,6 +225,9 @@ def _state(world: World) -> tuple[SchedulerState | None, str]:
     return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"
 
 
+# --- pages of the list of jobs
+
+
 class InFolder(Protocol):
     """What pages are made of: the cluster that `WithPages` is mixed into."""
 
@@ -279,6 +282,9 @@ def row_of(job: LiveJob, epoch: datetime) -> JobRow:
     """A job that has ended, with the view that lists show without reading the job, and the views of its tasks."""
     view = dump_view(view_of(job, epoch), epoch)
     return JobRow(job.key, job.number, True, {**view, "tasks": []}, {**dump_job(job), SHOWN: view["tasks"]})
+
+
+# --- pods that are imagined
 
 
 def _log_of(job: LiveJob, task: TaskPlace, epoch: datetime) -> bytes:

@@ -156,6 +156,8 @@ def window_words(window: Window) -> str:
     return f"maintenance ({window.name}): {window.reason}" if window.reason else f"maintenance ({window.name})"
 
 
+# --- reservations
+
 RESERVATION_BEGIN: Final = "reservation-begin"
 RESERVATION_END: Final = "reservation-end"
 RESERVATION_TIMERS: Final = frozenset({RESERVATION_BEGIN, RESERVATION_END})

@@ -139,6 +139,9 @@ def obstacle(
     return known.obstacle(request, user, SharingUse(month, held, borrowed, spares, lent), datetime.now(UTC))
 
 
+# --- reservations
+
+
 class ReservedScene:
     """A cluster as its scheduler would find it if it started now, with what is reserved in it."""
 

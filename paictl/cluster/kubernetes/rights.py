@@ -204,6 +204,8 @@ def _binding(request: AccessRequest, role: str, until: datetime, namespace: str 
     }  # fmt: skip
 
 
+# --- what protects tenants
+
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")

@@ -233,6 +233,8 @@ def _about(name: str, namespace: str = "") -> Json:
     return {**about, "namespace": namespace} if namespace else about
 
 
+# --- template libraries
+
 _LABEL: Final = "job-templates"
 _SELECTOR: Final = f"{NAME}={_LABEL},{PART_OF}={OURS}"
 _LIBRARY_KEY: Final = "library.json"

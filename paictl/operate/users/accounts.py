@@ -276,6 +276,8 @@ def _section(text: str) -> Mapping[str, object]:
     return {}
 
 
+# --- SSH keys
+
 MOST_KEYS: Final = 20
 """Keys of an account."""
 

@@ -62,6 +62,9 @@ def _resources(devices: int, picture: Picture) -> dict[str, int]:
     return {"cpu": cpu, "vCores": cpu, "memory": memory, "gpu": devices, "GPUs": devices}
 
 
+# --- windows and reservations
+
+
 def windows(call: Call) -> Answer:
     """The windows that have not ended, those that begin first in front."""
     return json_answer([_window_data(window) for window in call.cluster.windows()])
@@ -85,6 +88,9 @@ def _reserved(view: ReservationView) -> dict[str, Any]:
         "virtualCluster": view.vc, "cells": view.cells, "cellType": view.cell_type, "nodes": list(view.nodes),
         "used": view.used, "short": view.short, "reason": view.reason, "active": view.active,
     }  # fmt: skip
+
+
+# --- moves that would make room
 
 
 def planned(call: Call) -> Answer:

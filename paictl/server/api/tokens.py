@@ -118,6 +118,8 @@ def routes(sign_ins: SignIns) -> tuple[Route, ...]:
     )
 
 
+# --- by an OpenID provider
+
 _PROVIDER_LOGIN: Final = {
     "type": "object", "required": ["id_token"],
     "properties": {"id_token": {"type": "string"}, "access_token": {"type": "string"}},

@@ -105,6 +105,8 @@ def _granted(given: Mapping[str, Any]) -> list[str]:
     return [name.removeprefix(_GRANT) for name in given if name.startswith(_GRANT)]
 
 
+# --- nodes and services
+
 NODES: Final = "/admin/nodes"
 SERVICES: Final = "/admin/services"
 _CHANGES: Final = (NodeChange.CORDON, NodeChange.UNCORDON)
@@ -157,6 +159,8 @@ def act(call: Call) -> Answer:
     failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return redirect(SERVICES) if failed is None else _services(call, failed.message, failed.hint or "")
 
+
+# --- versions of the configuration
 
 CONFIGURATION: Final = "/admin/configuration"
 

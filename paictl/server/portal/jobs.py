@@ -87,6 +87,8 @@ ROUTES: Final = (
 )
 
 
+# --- the page of a job
+
 LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
 LOG_PIECES: Final = 4096

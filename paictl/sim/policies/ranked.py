@@ -259,6 +259,9 @@ class Ranked(Policy):
             yield self.key(job, runs=True), number, job
 
 
+# --- shortest first
+
+
 class Srtf(Ranked):
     """Preemptive. Ranks jobs by remaining run time, regardless of their number of devices. Example:
     `srtf:resume=60`."""

@@ -21,6 +21,8 @@ from paictl.sim.traces.profiles import skew, spread_rates
 from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
+# --- Chronus
+
 _URGES = {"strict": DeadlineKind.STRICT, "soft": DeadlineKind.SOFT, "best": DeadlineKind.BEST_EFFORT}
 
 
@@ -62,6 +64,9 @@ CHRONUS = Format(
 )  # fmt: skip
 
 
+# --- ITP
+
+
 def _row_itp(line: Line) -> Job:
     submit = line.span("submission_time" if line.get("submission_time") else "submit_time", SECOND)
     column = "deadline" if line.get("deadline") else "ddl"
@@ -95,6 +100,9 @@ ITP = Format(
 )  # fmt: skip
 
 
+# --- openb
+
+
 def _row_openb(line: Line) -> Job:
     gpus = line.whole("num_gpu", 0)
     types = tuple(part for part in line.get("gpu_spec").split("|") if part) if gpus else ()
@@ -123,6 +131,8 @@ OPENB = Format(
 )  # fmt: skip
 """No time passes: the published figures are about how much of a cluster can be allocated."""
 
+
+# --- Synergy
 
 _COLUMNS: Final = ("number", "model", "arrival", "iterations", "gpus")
 _FIRST: Final = re.compile(r"\d+,[a-z]\w*,\d+(\.\d+)?,\d+,\d+\s*$", re.ASCII)
@@ -156,6 +166,9 @@ SYNERGY = Format(
     "5 columns without heading: number, model, arrival, steps (taken for 0.1 s each: the file has no times), GPUs",
     "msr-fiddle/synergy, MIT", _tells_synergy, _read_synergy,
 )  # fmt: skip
+
+
+# --- Tiresias and Muri
 
 
 def _tiresias(line: Line) -> Job:

@@ -116,6 +116,8 @@ def _written(entry: Taint, shall: dict[tuple[str, str], Taint]) -> Taint:
     return entry if ours is None or ours.get("value") == entry.get("value") else ours
 
 
+# --- GPU drivers
+
 SYSTEM: Final = "paictl.io/system"
 """Label of a DaemonSet and its pods: the operating system that their driver is for, as ``ubuntu24.04``."""
 _GPUS: Final = "paictl.io/devices=nvidia.com"
@@ -248,6 +250,8 @@ def _printable(words: str) -> str:
 def _all(client: KubeClient, path: str, query: Mapping[str, Any] | None = None) -> list[Json]:
     return [body for _, page in client.list(path, query) for body in page]
 
+
+# --- images
 
 IMAGES: Final = "paictl-images"
 """The ConfigMap; there is none while machines reach a registry."""
