@@ -26,7 +26,7 @@ from paictl.i18n import sayable, text
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 from paictl.operate.jobs import find_job
 from paictl.places import state_folder
 from paictl.units import rfc3339

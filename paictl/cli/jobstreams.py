@@ -22,7 +22,7 @@ from paictl.cluster.interface import Jobs, JobView, NotStartedError, TaskPlace
 from paictl.cluster.jobpages import KeepsJobData
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.remote.pipes import Pipes
+from paictl.remote import Pipes
 from paictl.workload.ports import chosen_port, ports_of
 
 _Answer = TypeVar("_Answer")

@@ -21,7 +21,7 @@ from paictl.deploy.inventory import hosts_of, sign_in
 from paictl.deploy.settings import settings_of
 from paictl.errors import PaictlError
 from paictl.operate.membership import chosen, hosts_of_cluster
-from paictl.remote.extra import require_deploy
+from paictl.remote import require_deploy
 from paictl.remote.inventory import Inventory, Login
 from paictl.remote.ssh.fleet import CommandOptions as CommandOptions
 from paictl.remote.ssh.fleet import Fleet, Listener

@@ -17,9 +17,9 @@ from paictl.cli.settings import settings
 from paictl.cluster.targets import open_target
 from paictl.deploy.apply import prepare
 from paictl.deploy.draining import REMOVAL, holding, pods_to_move, refuse_lonely
-from paictl.deploy.growing import join, leaving, limited
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+from paictl.deploy.partial_runs import join, leaving, limited
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.membership import (

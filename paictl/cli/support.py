@@ -13,7 +13,7 @@ from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, user_here
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write_data, write_table
-from paictl.cluster.diagnostics import LINES, SECONDS
+from paictl.cluster.capabilities import LINES, SECONDS
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.operate.jobs import find_job

@@ -13,7 +13,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.config.reading.source import read_bytes
 from paictl.i18n import text
-from paictl.operate.users import keys as operate
+from paictl.operate.users import accounts as operate
 
 EXAMPLES = """
     paictl user key add ann ~/.ssh/id_ed25519.pub

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.cluster.templates import TemplateLibrary
-    from paictl.remote.pipes import Pipes
+    from paictl.remote import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
     from paictl.workload.usage import UsageAmount

@@ -1,8 +1,11 @@
-"""From a request to a job that a cluster takes, by a version of the configuration, or the reason why it does not."""
+"""From a request to a job that a cluster takes, by a version of the configuration, or the reason why it does not.
+
+Who reaches the tasks of a job by SSH, too: the keys of the user's account, and what is refused without any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +14,16 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import FOREVER, Millis
 from paictl.workload.duration import task_seconds
-from paictl.workload.fields import JobError
+from paictl.workload.fields import Fields, JobError
 from paictl.workload.job import Job
 from paictl.workload.pods import JobPlan, plan_job, why_so_many_cells
+from paictl.workload.ssh import ssh_of
 from paictl.workload.template import MASK, masked
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import ConfigSnapshot
+    from paictl.cluster.interface import Users
+
 
 MOST_WAITING: Final = 100_000
 """Most tasks that may wait or run on a cluster on this machine at once."""
@@ -158,3 +164,36 @@ def _without_password(image: object) -> object:
     word = auth["password"]
     shown = word if isinstance(word, str) and word.lstrip().startswith("<%") else MASK
     return {**image, "auth": {**auth, "password": shown}}
+
+
+# --- jobs whose tasks people reach by SSH
+
+
+def with_account_keys(requests: Sequence[JobRequest], users: Users) -> list[JobRequest]:
+    """The requests with the keys of their users' accounts where the jobs let them in.
+
+    Raises `JobError` for a wrong parameter of the plugin, and for a user without a key in a job without one.
+    """
+    return list(_with_keys(requests, users))
+
+
+def _with_keys(requests: Sequence[JobRequest], users: Users) -> Iterator[JobRequest]:
+    for number, request in enumerate(requests):
+        try:
+            access = ssh_of(Fields(request.data, ""))
+            if access is None or not access.people:
+                yield request
+                continue
+            account = users.account(request.user)
+            keys = account.ssh_keys if account is not None else ()
+            if not keys and not access.keys:
+                raise JobError(
+                    access.where,
+                    text("user {user} has no SSH key, so no one could sign in", user=request.user),
+                    hint=text("add one: paictl user key add {user} ~/.ssh/id_ed25519.pub; or put it in "
+                              "userssh.value", user=request.user),
+                )  # fmt: skip
+            yield replace(request, ssh_keys=keys)
+        except JobError as error:
+            error.request = number
+            raise

@@ -15,7 +15,7 @@ from paictl.cluster.kubernetes.paijob.names import JOB, SSH_HOST_KEY, role_label
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.controller.runtime import FOLDER, MOST_ADDRESSES, RoleOptions
 from paictl.frozen import frozen
-from paictl.remote.sshkeys import key_pair
+from paictl.remote.openssl import key_pair
 from paictl.workload.fields import Fields
 from paictl.workload.job import Job
 from paictl.workload.ports import SSH_PORT

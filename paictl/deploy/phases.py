@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paictl.deploy.caching import NodeDns
-from paictl.deploy.default_storage import DefaultStorage
+from paictl.deploy.addons import DefaultStorage, NodeDns
 from paictl.deploy.installing import Devices, PodNetwork, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
 from paictl.deploy.locking import Lock

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
-from paictl.cluster.pods.placed import bound_node, pinned_node
-from paictl.cluster.pods.reading import noted_on, read_info, read_pod
+from paictl.cluster.pods.reading import bound_node, noted_on, pinned_node, read_info, read_pod
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import ConflictError
 from paictl.doors.binder import MARGIN

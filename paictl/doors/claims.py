@@ -1,21 +1,61 @@
-"""Claims through a door: slices and claims as the API server has them, and allocations that are no longer needed."""
+"""Claims through a door, and the informers that keep a core up to date with them.
+
+Slices and claims are as the API server has them; allocations that are no longer needed are given up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from paictl.cluster.devices.claims import ResourceClaim, read_claim
 from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.cluster.devices.support import TAINT_RULES
 from paictl.cluster.devices.writing import API
-from paictl.doors.core import DoorCore
-from paictl.doors.following import following
+from paictl.doors.core import DoorCore, NotServingError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler.decision import Bind
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.state import State
+
+
+def following(
+    client: KubeClient, path: str, change: Callable[[Json], None], remove: Callable[[str, str], None],
+    synced: Callable[[], None], *, query: Mapping[str, str] | None = None, times: InformerTimes | None = None,
+) -> Informer:  # fmt: skip
+    """An informer that passes on changed objects and removed ones (key, uid), and calls `synced` after each list."""
+    listener = _Listener(change, remove, synced)
+    informer = Informer(client, path, listener, query=query, times=times)
+    listener.informer = informer
+    return informer
+
+
+@dataclass(slots=True)
+class _Listener:
+    """Passes news on to a core; a broken core has reported that already, and its errors are dropped."""
+
+    change: Callable[[Json], None]
+    remove: Callable[[str, str], None]
+    on_list: Callable[[], None]
+    informer: Informer | None = None
+
+    def changed(self, thing: Json) -> None:
+        with suppress(NotServingError):
+            self.change(thing)
+
+    def gone(self, key: str, uid: str) -> None:
+        with suppress(NotServingError):
+            self.remove(key, uid)
+
+    def synced(self) -> None:
+        assert self.informer is not None  # noqa: S101 - it calls this
+        self.informer.ready.set()
+        with suppress(NotServingError):
+            self.on_list()
+
 
 SHOWN: Final = 3
 """Findings in one line."""

@@ -21,18 +21,16 @@ from paictl.cluster.devices.pod_claims import ClaimOptions, ClaimPendingError, P
 from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, NodeUsage
-from paictl.cluster.pods.placed import bound_node, pinned_node
 from paictl.cluster.pods.podgroups import PodGroup
-from paictl.cluster.pods.reading import asks, ending, is_launcher, read_info
+from paictl.cluster.pods.reading import asks, bound_node, ending, is_launcher, pinned_node, read_info
 from paictl.cluster.pods.recovering import promised
-from paictl.doors import pod_events, strangers
-from paictl.doors.grants import Grants
-from paictl.doors.health import DoorHealth
+from paictl.doors import pod_events
+from paictl.doors.grants import Grants, told_apart
+from paictl.doors.health import DoorHealth, DoorWindows
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.starts import DoorStarts
 from paictl.doors.table import GangKey, PodEntry, PodRef, PodTable
-from paictl.doors.window_state import DoorWindows
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import BindInfo
@@ -223,7 +221,7 @@ class DoorCore:
             for name in self.promised:
                 self._judge(name)
             grants = self.grants if self.options.require_grants else None
-            running, apart = strangers.told_apart(self._before.values(), grants)
+            running, apart = told_apart(self._before.values(), grants)
             outcomes = self.book.recover(running, self.wall())
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.reservations import reason_of, state_of
-from paictl.cluster.startwaits import behind, delaying, start_of
+from paictl.cluster.whywaits import behind, delaying, start_of
 from paictl.doors.lines import DoorEnds, DoorLines
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.turns import DoorTurns
@@ -25,8 +25,8 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.scheduling import LatestStart
+    from paictl.doors.health import DoorWindows
     from paictl.doors.table import PodEntry, PodRef, PodTable
-    from paictl.doors.window_state import DoorWindows
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
 

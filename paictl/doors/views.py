@@ -12,8 +12,7 @@ from paictl import __version__
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import ahead_lines, start_lines
-from paictl.cluster.whywaits import closing_lines, longest_line, waits_for_windows
+from paictl.cluster.whywaits import ahead_lines, closing_lines, longest_line, start_lines, waits_for_windows
 from paictl.doors import gangs, reclaim, windows
 from paictl.i18n import Text, joined, text, translated
 from paictl.scheduler import inspect, inspection

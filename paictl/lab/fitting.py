@@ -1,7 +1,7 @@
 """What a lab says on a cluster that was up before it: the steps that are others there, in the names of its machines.
 
 Only what students read and what is typed for them: checks stay in the lab's own names, in which a lab sees the cluster
-(`labview`) and the student's files (`Observation.file`).
+(`LabView`) and the student's files (`Observation.file`).
 """
 
 from __future__ import annotations

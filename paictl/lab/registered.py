@@ -3,7 +3,7 @@
 As `embedded` it is known through `paictl.cluster.interface` only. Its clock cannot be set, its log cannot be replayed,
 it cannot be put back to how it was, and others may work on it: a lab begins only where nobody does. What a lab pushes
 has the lab's mark as its message, so that the configuration of before is known whatever ended half way: the newest one
-without such a mark.
+without such a mark. `LabView` is a lab's part of it: in the lab's names, and in its time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,30 @@ import secrets
 import shlex
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole, NodeView
+from paictl.cluster.interface import (
+    Cluster,
+    ConfigVersion,
+    DeviceTime,
+    Event,
+    JobView,
+    NodeRole,
+    NodeView,
+    ServiceView,
+    Users,
+)
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import LAYOUT, SERVICES
+from paictl.cluster.scheduling import JobExplanation
 from paictl.cluster.targets import open_target, targets
+from paictl.frozen import frozen
 from paictl.lab.initial import initial_files
-from paictl.lab.labview import LabView
 from paictl.lab.manifest import Lab
 from paictl.lab.messages import LabError
 from paictl.lab.site import LabSite, chosen_nodes, renamed
@@ -32,6 +44,88 @@ from paictl.operate import services
 from paictl.operate.pushing.plan import PushRequest, newest, plan, plan_rollback, send
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
+
+
+@frozen
+class LabView:
+    """A lab's part of a cluster, in the lab's own names and in its own time, which passes faster by its pace."""
+
+    cluster: Cluster
+    site: LabSite
+
+    @property
+    def name(self) -> str:
+        """What the lab calls its cluster."""
+        return f"lab{self.site.lab}"
+
+    @property
+    def users(self) -> Users:
+        """All accounts."""
+        return self.cluster.users
+
+    @property
+    def now(self) -> datetime:
+        """The instant in the lab."""
+        return self._at(self.cluster.now)
+
+    @property
+    def epoch(self) -> datetime:
+        """When the lab began."""
+        return self.site.beginning
+
+    def jobs(self) -> Sequence[JobView]:
+        """The lab's jobs, without tasks."""
+        return [self._job(job) for job in self.cluster.jobs() if job.key.startswith(f"{self.site.user}~")]
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        return self._job(self.cluster.job(key))
+
+    def nodes(self) -> Sequence[NodeView]:
+        """The lab's nodes."""
+        return [
+            replace(node, machine=replace(node.machine, name=self.site.lab_name(node.machine.name)))
+            for node in self.cluster.nodes()
+            if node.machine.name in self.site.nodes.values()
+        ]
+
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+        return self.cluster.services()
+
+    def events(self) -> Sequence[Event]:
+        """What has happened to the lab's jobs."""
+        mine = (event for event in self.cluster.events() if event.subject.startswith(f"job/{self.site.user}~"))
+        return [replace(event, at=self._at(event.at), data=self._placed(event.data)) for event in mine]
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions of the configuration."""
+        return self.cluster.configurations()
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits."""
+        return self.cluster.explain(key)
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """Who used which devices in a span of time."""
+        return self.cluster.usage(start, end)
+
+    def _at(self, at: datetime) -> datetime:
+        return self.epoch + (at - self.epoch) * self.site.pace
+
+    def _job(self, job: JobView) -> JobView:
+        return replace(
+            job,
+            submitted=self._at(job.submitted),
+            started=None if job.started is None else self._at(job.started),
+            ended=None if job.ended is None else self._at(job.ended),
+            tasks=tuple(replace(task, node=self.site.lab_name(task.node)) for task in job.tasks),
+        )
+
+    def _placed(self, data: Mapping[str, object]) -> dict[str, object]:
+        node = data.get("node")
+        return {**data, "node": self.site.lab_name(node)} if isinstance(node, str) else dict(data)
+
 
 ABLE: Final = frozenset({"01", "02", "03", "04", "05", "06", "07"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""

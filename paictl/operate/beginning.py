@@ -19,7 +19,7 @@ from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 from paictl.units import Quantity
 
 ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import ahead_lines, start_lines
-from paictl.cluster.whywaits import closing_lines, longest_line
+from paictl.cluster.whywaits import ahead_lines, closing_lines, longest_line, start_lines
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.explain import ExplanationText, Names, render, to_data, wording
 from paictl.workload.job import PRIORITIES

@@ -9,7 +9,7 @@ from typing import Final
 from paictl.i18n import text
 from paictl.remote.registry import ImageState, image_state
 from paictl.workload.fields import JobError
-from paictl.workload.images import ImageCheck
+from paictl.workload.plugins import ImageCheck
 
 LIMIT: Final = 5.0
 """Seconds for each of at most three requests of a registry."""

@@ -18,7 +18,7 @@ from paictl.config.reading.source import place_of, read_bytes
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.fields import JobError, steps_of
 from paictl.workload.job import PRIORITIES

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
     from paictl.operate.budgets import BudgetPorts
     from paictl.operate.jobfiles import SubmitOptions
-    from paictl.workload.images import ImageCheck
+    from paictl.workload.plugins import ImageCheck
 
 
 @frozen
@@ -67,7 +67,7 @@ def submit(
 
 def _check_images(requests: Iterable[JobRequest]) -> list[str]:
     """What to say of images that no registry would tell about; raises `JobError` for one that is not there."""
-    from paictl.workload.images import image_checks  # late, as above
+    from paictl.workload.plugins import image_checks  # late, as above
 
     checks: list[tuple[int, ImageCheck]] = []
     for number, request in enumerate(requests):

@@ -1,4 +1,4 @@
-"""How a cluster is, in a few numbers and remarks."""
+"""How a cluster is, in a few numbers and remarks; and its time, advanced by hand where it can be."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from paictl.cluster.capabilities import HandClock
 from paictl.cluster.eventtext import reasons
-from paictl.cluster.interface import About, Cluster, NodeView, Port, PromisedStart, ServiceView
+from paictl.cluster.interface import About, Cluster, ClusterError, NodeView, Port, PromisedStart, ServiceView
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import joined, listed, text
+from paictl.units import FOREVER, Millis, parse_duration
 
 GRACE: Final = timedelta(minutes=1)
 """A start is late after so much more: `workload.backfill.GRACE`, from a module that would load the scheduler."""
@@ -76,3 +79,20 @@ def remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Itera
         if node.reason:
             places.setdefault(node.reason, []).append(node.machine.name)
     yield from (joined(": ", (listed(names), reasons(reason))) for reason, names in places.items())
+
+
+def span_of(words: str | None, *, until_idle: bool) -> Millis | None:
+    """The span that a command line says, None for "until nothing more will happen"; raises `PaictlError` otherwise."""
+    if (words is None) == (not until_idle):
+        raise PaictlError("specify how far to advance the clock", hint="paictl cluster tick 10m, or --until-idle")
+    seconds = None if words is None else parse_duration(words)
+    if seconds == FOREVER:
+        raise PaictlError("the clock cannot advance that far", hint="use --until-idle")
+    return None if seconds is None else Millis(round(seconds * 1000))
+
+
+def tick(cluster: Cluster, span: Millis | None) -> datetime:
+    """Let a span pass, or (None) all that will happen; the new instant."""
+    if not isinstance(cluster, HandClock):
+        raise ClusterError("the time of this cluster cannot be advanced by hand", hint="wait until then")
+    return cluster.tick(span)

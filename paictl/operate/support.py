@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl import __version__
-from paictl.cluster.capabilities import Diagnosed, Recorded, SchedulerShown
-from paictl.cluster.diagnostics import LINES, SECONDS, Diagnostics, LogLimits, Tell
+from paictl.cluster.capabilities import (
+    LINES,
+    SECONDS,
+    Diagnosed,
+    Diagnostics,
+    LogLimits,
+    Recorded,
+    SchedulerShown,
+    Tell,
+)
 from paictl.cluster.interface import Cluster, JobState, JobView, Port, TaskPlace
 from paictl.cluster.picture import picture_data
 from paictl.config.secrets.cleaning import Cleaner

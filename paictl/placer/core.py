@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from paictl.cluster.pods.nodes import NodeStatus
-from paictl.cluster.pods.placed import bound_node, pinned_node
-from paictl.cluster.pods.reading import noted_on
+from paictl.cluster.pods.reading import bound_node, noted_on, pinned_node
 from paictl.doors import pod_events
 from paictl.doors.core import Binding, DoorCore
 from paictl.doors.pod_events import PodEvent

@@ -7,8 +7,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from paictl.cluster.pods.placed import pinned_node
-from paictl.cluster.pods.reading import noted_on
+from paictl.cluster.pods.reading import noted_on, pinned_node
 from paictl.doors.binder import GONE, WORKERS, Binder, not_bound
 from paictl.doors.core import Binding
 from paictl.errors import PaictlError

@@ -23,8 +23,8 @@ from paictl.scheduler.events import (
     PodWaits,
 )  # fmt: skip
 from paictl.scheduler.groups import Group, GroupsByVc, GroupState
+from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.placement.search import FoundPlacement, search
-from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.request import gang_of
 from paictl.scheduler.sparing import search_sparing
 from paictl.scheduler.state import State

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.scheduler.decision import Failure, RejectedView
 from paictl.scheduler.groups import GroupState
-from paictl.scheduler.placement.losses import Losses
+from paictl.scheduler.placement.preferences import Losses, Suggested
 from paictl.scheduler.placement.search import FoundPlacement, candidate_views, search
-from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.views import NodeIndex, VirtualIndex
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
 from paictl.remote.oidc.tokens import looks_like_token
 from paictl.server import credentials
-from paictl.server.api.oidc import refused
+from paictl.server.api.tokens import refused
 from paictl.server.calls import Answer, ApiError, Call, NavigationEntry, answer_to, error_data, form_of, redirect
 from paictl.server.credentials import Credential, Network, Sender
 from paictl.server.federation import Federation

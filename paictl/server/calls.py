@@ -14,7 +14,7 @@ from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import in_language, joined, sayable, text
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster

@@ -20,7 +20,7 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server import openapi
-from paictl.server.api import defrag, info, jobs, maintenance, metrics, oidc, templates, tokens, usage, users, vcs
+from paictl.server.api import cluster, info, jobs, templates, tokens, usage, users
 from paictl.server.app import Extension, ServerApp
 from paictl.server.credentials import Network
 from paictl.server.federation import Federation
@@ -263,14 +263,11 @@ def routes(
     sign_ins, federation = SignIns(), federation or Federation()
     api = (
         *info.ROUTES,
-        *metrics.ROUTES,
         *tokens.routes(sign_ins),
-        *oidc.routes(federation),
+        *tokens.provider_routes(federation),
         *users.routes(sign_ins),
-        *vcs.ROUTES,
+        *cluster.ROUTES,
         *usage.ROUTES,
-        *maintenance.ROUTES,
-        *defrag.ROUTES,
         *jobs.ROUTES,
         *templates.ROUTES,
     )

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Start, Stop, Trigger
+from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Scheduler, Start, Stop, Trigger
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.hardware import DeviceOutages
-from paictl.sim.interface import Scheduler
+from paictl.sim.failures import DeviceOutages
 from paictl.sim.job import WHOLE, Job, TraceStatus
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.sim.occupancy import FREE, AreaTimeline, occupancy

@@ -12,9 +12,8 @@ from paictl.i18n import listed, text
 from paictl.sim.actions import PolicyError
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError
 from paictl.sim.engine import Simulation
-from paictl.sim.failures import FailureError, FailureModel
+from paictl.sim.failures import DeviceOutages, FailureError, FailureModel
 from paictl.sim.generate import inflated
-from paictl.sim.hardware import DeviceOutages
 from paictl.sim.job import WHOLE, Job, in_order
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import NO_WINDOWS, Policy, Setup

@@ -1,4 +1,4 @@
-"""The plugins of OpenPAI's runtime that a job names, and the commands of the plugin `cmd`.
+"""The plugins of OpenPAI's runtime that a job names, the commands of `cmd`, the images that `image_checker` asks for.
 
 OpenPAI has them in two places: ``extras["com.microsoft.pai.runtimeplugin"]``, for all task roles or those it names, and
 in prerequisites that a role names (``prerequisites``) or that one of these needs (``require``).
@@ -7,11 +7,13 @@ in prerequisites that a role names (``prerequisites``) or that one of these need
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.workload.fields import Fields, JobError, suggestion
+from paictl.workload.template import Values
 
 PLUGINS: Final = "com.microsoft.pai.runtimeplugin"
 """Key of `extras`; also the beginning of a plugin's name in a prerequisite."""
@@ -136,3 +138,54 @@ def commands_around(
     before = {callback.path: callback.command for callback in callbacks if callback.event == BEFORE}
     after = {callback.path: callback.command for callback in callbacks if callback.event == AFTER}
     return {**before, **own, **after}, {callback.path: callback for callback in callbacks}
+
+
+SERVICE_URL: Final = "docker_registry_service_url"
+"""Parameter: where the registry answers, if not at the host that the image names."""
+_PARAMETERS: Final = frozenset({SERVICE_URL})
+
+
+@frozen
+class ImageCheck:
+    """An image to ask for, at the field `where`; with a login, at `service` if it is not the image's own registry."""
+
+    image: str
+    where: str
+    service: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+def image_checks(job: Fields) -> tuple[ImageCheck, ...]:
+    """The images of the task roles that the plugin is for, each once; raises `JobError` for a wrong parameter."""
+    checks: dict[str, ImageCheck] = {}
+    for plugin in plugins_of(job):
+        if plugin.name != IMAGE_CHECKER:
+            continue
+        parameters = plugin.parameters(_PARAMETERS)
+        service = parameters.optional_text(SERVICE_URL) or ""
+        if service and not service.startswith(("https://", "http://")):
+            raise parameters.error(SERVICE_URL, text("expected an address that begins with https://"))
+        for check in _of_roles(job, plugin.roles, service):
+            checks.setdefault(check.where, check)
+    return tuple(checks.values())
+
+
+def _of_roles(job: Fields, roles: tuple[str, ...], service: str) -> Iterator[ImageCheck]:
+    wanted = {
+        Fields(role, f"taskRoles.{name}").optional_text("dockerImage")
+        for name, role in job.mapping("taskRoles").values.items()
+        if not roles or name in roles
+    }
+    values = Values({"secrets": job.mapping("secrets").values})
+    for i, item in enumerate(job.items("prerequisites")):
+        image = Fields(item, f"prerequisites[{i}]")
+        if image.optional_text("name") in wanted and image.optional_text("type") == "dockerimage":
+            auth = image.mapping("auth")
+            template = auth.get("password")
+            password = values.render(template, auth.at("password"))[0] if isinstance(template, str) else ""
+            own = str(auth.get("registryuri") or "")
+            yield ImageCheck(
+                image.text("uri"), image.at("uri"), service or (own if own.startswith("http") else ""),
+                str(auth.get("username") or ""), password,
+            )  # fmt: skip

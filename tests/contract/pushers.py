@@ -65,11 +65,11 @@ class Pushers:
 
 def main(kubeconfig: str) -> None:
     """Fork and wait as stdin says."""
-    from paictl.cluster.kubernetes import pieces
+    from paictl.cluster.kubernetes import store
     from paictl.cluster.kubernetes.opening import open_pinned, pin
     from paictl.config.secrets import sealing
 
-    sealing.COST, pieces.ROOM = (4, 1, 1), ROOM  # type: ignore[misc]
+    sealing.COST, store.ROOM = (4, 1, 1), ROOM  # type: ignore[misc]
     pinned = pin("real", kubeconfig, "x")
     open_pinned(pinned)
     _prepared("warm")  # schemas and parsers are read once, here

@@ -14,7 +14,7 @@ import yaml
 
 from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, TaskPlace
 from paictl.operate import explaining
-from paictl.remote.pipes import Pipes
+from paictl.remote import Pipes
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, finish, live, opened, rack_of_jobs, request, role
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until

@@ -22,9 +22,8 @@ from paictl.cluster.kubernetes import storages
 from paictl.cluster.storages import Credentials, Storage
 from paictl.cluster.values import ConflictError
 from paictl.frozen import frozen
-from paictl.operate.users.accounts import NewUser, add
-from paictl.operate.users.keys import add_key
-from paictl.remote.sshkeys import key_pair
+from paictl.operate.users.accounts import NewUser, add, add_key
+from paictl.remote.openssl import key_pair
 from paictl.server.serving import ServerSettings, in_background
 from paictl.server.tasks.access import site_of
 from paictl.workload.fields import JobError

@@ -14,8 +14,8 @@ import pytest
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.applying import Applier
 from paictl.cluster.kubernetes.services.drift import drift_of
-from paictl.cluster.kubernetes.services.drivers import drivers_of, systems_of
 from paictl.cluster.kubernetes.services.kinds import Kinds
+from paictl.cluster.kubernetes.services.nodes import drivers_of, systems_of
 from paictl.cluster.kubernetes.services.record import Item
 from paictl.cluster.values import ClusterError
 from paictl.remote.kube.client import KubeError, connect

@@ -15,8 +15,7 @@ from paictl.cli.console import Output, said, spoken, write, write_data, write_ta
 from paictl.cluster.defrag import DefragPlan, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, listed
-from paictl.operate.defrag import make_room, read_plan, refuse_outrun
-from paictl.operate.defragtext import payers_line, room_lines, room_name
+from paictl.operate.defrag import make_room, payers_line, read_plan, refuse_outrun, room_lines, room_name
 from paictl.operate.maintenance import read_span
 from paictl.scheduler.defrag import RoomRequest
 from paictl.units import span_text

@@ -13,7 +13,7 @@ from paictl.cli.console import write
 from paictl.cluster.interface import UnsupportedError
 from paictl.lab.pacing import wait
 from paictl.lab.site import LabSite
-from paictl.operate import clock
+from paictl.operate import status
 from paictl.units import Millis
 
 app = App()
@@ -42,9 +42,9 @@ def tick(
 ) -> None:
     """Advance the cluster's time."""
     if (site := lab_site()) is not None:
-        _wait(site, clock.span_of(span, until_idle=until_idle))
+        _wait(site, status.span_of(span, until_idle=until_idle))
         return
     local_only("tick")
-    wanted = clock.span_of(span, until_idle=until_idle)
+    wanted = status.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
-    write(clock_text(clock.tick(cluster, wanted)))
+    write(clock_text(status.tick(cluster, wanted)))

@@ -13,7 +13,7 @@ import typer
 
 from paictl import i18n
 from paictl.cli import console
-from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster

@@ -11,9 +11,8 @@ from paictl.cli import console
 from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
 from paictl.i18n import text
-from paictl.operate.pushing.mode import Mode
-from paictl.operate.pushing.plan import PushRequest, send
-from paictl.operate.pushing.planfile import read_plan, write_plan
+from paictl.operate.pushing import Mode
+from paictl.operate.pushing.plan import PushRequest, read_plan, send, write_plan
 
 
 def plan(

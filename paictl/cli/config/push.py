@@ -34,8 +34,8 @@ from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.i18n import Text, counted, listed, text
+from paictl.operate.pushing import Mode
 from paictl.operate.pushing.folder import note_base
-from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import PushPlan, PushRequest, StaleFilesError, compare, plan, plan_rollback, send
 from paictl.units import rfc3339
 

@@ -15,9 +15,9 @@ from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.showing import PhaseLines
 from paictl.deploy.apply import prepare
-from paictl.deploy.rotating import rotate_key
+from paictl.deploy.partial_runs import rotate_key
 from paictl.places import runs_folder
-from paictl.remote.extra import require_deploy
+from paictl.remote import require_deploy
 
 app = App()
 

@@ -8,7 +8,7 @@ import typer
 
 from paictl.cli import console
 from paictl.errors import ExitCode
-from paictl.remote.extra import require_deploy
+from paictl.remote import require_deploy
 
 if TYPE_CHECKING:
     from paictl.deploy.inventory import Deployment

@@ -17,8 +17,7 @@ from paictl.cli.command import App
 from paictl.cli.console import write_file
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
-from paictl.cli.lab.sessions import LabWord, begun, session_of
-from paictl.cli.lab.where import in_lab, in_lab_shell
+from paictl.cli.lab.sessions import LabWord, begun, in_lab, in_lab_shell, session_of
 from paictl.cluster.targets import VARIABLE
 from paictl.lab.folders import SHELL, lab_of_shell
 from paictl.lab.messages import LabError, say, writing

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from paictl.cli import console
-from paictl.cli.lab.sessions import session_of
+from paictl.cli.lab.sessions import in_lab, in_lab_shell, other_lab, session_of
 from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show_step, tell
-from paictl.cli.lab.where import in_lab, in_lab_shell, other_lab
 from paictl.cli.settings import settings
 from paictl.cluster.registry import LOCAL
 from paictl.lab.fitting import session_for

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
-    from paictl.cluster.embedded.storages import EmbeddedStorages
-    from paictl.cluster.embedded.templates import EmbeddedTemplates
-    from paictl.cluster.embedded.users import EmbeddedUsers
+    from paictl.cluster.embedded.sidefiles import EmbeddedStorages, EmbeddedTemplates, EmbeddedUsers
     from paictl.cluster.figures import ClusterFigures
     from paictl.cluster.interface import (
         DeviceTime,
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from paictl.cluster.scheduling import Impact, JobExplanation
     from paictl.cluster.storages import Credentials, Storage
     from paictl.cluster.templates import TemplateLibrary
-    from paictl.remote.pipes import Pipes
+    from paictl.remote import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
@@ -126,7 +124,7 @@ class EmbeddedCluster:
     @property
     def users(self) -> EmbeddedUsers:
         """Accounts and tokens, in a file of their own."""
-        from paictl.cluster.embedded.users import EmbeddedUsers  # late: few commands are about users
+        from paictl.cluster.embedded.sidefiles import EmbeddedUsers  # late: few commands are about users
 
         return EmbeddedUsers(self._store.folder)
 
@@ -247,7 +245,7 @@ class EmbeddedCluster:
 
     @property
     def _storages(self) -> EmbeddedStorages:
-        from paictl.cluster.embedded.storages import EmbeddedStorages  # late: few commands are about storages
+        from paictl.cluster.embedded.sidefiles import EmbeddedStorages  # late: few commands are about storages
 
         return EmbeddedStorages(self._store.folder)
 
@@ -267,7 +265,7 @@ class EmbeddedCluster:
 
     @property
     def _templates(self) -> EmbeddedTemplates:
-        from paictl.cluster.embedded.templates import EmbeddedTemplates  # late: few commands are about templates
+        from paictl.cluster.embedded.sidefiles import EmbeddedTemplates  # late: few commands are about templates
 
         return EmbeddedTemplates(self._store.folder)
 
@@ -275,8 +273,8 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.sshaccess import with_account_keys
         from paictl.cluster.storages import refuse_extras  # late: who only looks takes nothing
+        from paictl.cluster.taking import with_account_keys
 
         refuse_extras(requests, self.storages)
         with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused

@@ -227,7 +227,7 @@ class EvictGang(LoggedCommand):
 
     def act(self, world: World) -> None:
         """Evict them, and count a move for defragmentation."""
-        from paictl.cluster.embedded.defrag import gangs_in  # late: few commands move gangs
+        from paictl.cluster.embedded.analysis import gangs_in  # late: few commands move gangs
 
         job = world.jobs.get(self.job)
         moved = () if job is None or self.reason != REASON else gangs_in(world, job)

@@ -2,7 +2,8 @@
 
 Pods are tried by priority, then by submission, as OpenPAI's per-job priority classes make kube-scheduler do. What has
 just been refused is not tried again before something was released that can matter to it: same state, same decision.
-That makes a round cost as much as there are *different* requests, not as there are waiting pods.
+That makes a round cost as much as there are *different* requests, not as there are waiting pods. What it tells its
+cluster are actions: pods that run, that must go, that lost their guarantee.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from paictl.cluster.embedded.actions import Action, Bound, Evicted, Survivors, demotions
 from paictl.cluster.embedded.waiting import (
     OfVc,
     Signature,
@@ -20,28 +20,74 @@ from paictl.cluster.embedded.waiting import (
     WithoutGuarantee,
     shown_as_bad,
 )
-from paictl.scheduler.book import reclassed
-from paictl.scheduler.decision import Preempt
+from paictl.frozen import frozen
+from paictl.scheduler.book import Allocation, Book, reclassed
+from paictl.scheduler.decision import BindInfo, Preempt
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import GroupChange, Outcome
-from paictl.scheduler.groups import Group
+from paictl.scheduler.events import GroupChange, Outcome, RunningPod
+from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
-from paictl.workload.backfill import LineGang, LineStarts
+from paictl.workload.backfill import Foresight, LineGang, LineStarts
 from paictl.workload.devicelimits import devices_of
-from paictl.workload.reserved import Clash, Unready
+from paictl.workload.reserved import Clash, ReservedCells, Unready
 from paictl.workload.usage import promises
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.book import Book
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
-    from paictl.workload.backfill import Foresight
     from paictl.workload.lentorder import Rank, Turns
-    from paictl.workload.reserved import ReservedCells
     from paictl.workload.startpromises import LineRow, StartPromises
+
+
+@frozen
+class Bound:
+    """A pod runs now."""
+
+    uid: str
+    info: BindInfo
+
+
+@frozen
+class Evicted:
+    """Pods that must go, so that another group can run."""
+
+    uids: tuple[str, ...]
+    preemptor: str
+
+
+@frozen
+class Demoted:
+    """A group lost its guarantee (lazy preemption) and runs on."""
+
+    group: str
+    preemptor: str
+
+
+Action: TypeAlias = Bound | Evicted | Demoted
+
+
+@frozen
+class Survivors:
+    """What a scheduler finds when it starts."""
+
+    healthy: Sequence[str]
+    """Names of the nodes that may be used."""
+    bad_devices: Sequence[tuple[str, int]]
+    """(node, number) of devices that are broken, those of nodes that may not be used, too."""
+    running: Sequence[RunningPod]
+    """The pods that run, with their places."""
+
+
+def demotions(outcomes: Iterable[Outcome]) -> Iterator[Demoted]:
+    """Groups that lost their guarantee and run on; one whose devices are taken as well does not."""
+    for outcome in outcomes:
+        match outcome:
+            case GroupChange(name, before, after) if before and after and before.virtual and not after.virtual:
+                if after.state is not GroupState.BEING_PREEMPTED:
+                    yield Demoted(name, after.preemptor or "")
 
 
 NO_WINDOWS: Final = Windows()
@@ -177,8 +223,7 @@ class Dispatcher:
 
     def start(self, spec: ClusterSpec, survivors: Survivors) -> None:
         """Start scheduling by a configuration; pods that run stay where they are, whatever it says."""
-        from paictl.scheduler.book import Book  # late: who only looks at a cluster decides nothing
-        from paictl.scheduler.engine import Engine
+        from paictl.scheduler.engine import Engine  # late: who only looks at a cluster decides nothing
 
         book = Book(Engine(spec))
         for name in survivors.healthy:
@@ -416,7 +461,6 @@ class Dispatcher:
         """What the future holds from an instant on; None while the scheduler is stopped."""
         if self.engine is None:
             return None
-        from paictl.workload.backfill import Foresight  # late: who only looks at a cluster decides nothing
 
         ahead = windows if self.reserved is None else self.reserved.windows(windows, now)
         return Foresight(self.engine, now, self.end_of, ahead, self.reserved)
@@ -450,7 +494,6 @@ class Dispatcher:
 
     def _place(self, request: PodRequest, now: float) -> list[Action]:
         """Place a pod or start its preemption; empty if it waits on, as it does for what the configuration lacks."""
-        from paictl.scheduler.book import Allocation
 
         assert self.book is not None  # noqa: S101 - asked before
         asked, offered = self._offered(request, Millis(round(1000 * now)))

@@ -19,13 +19,20 @@ from paictl.cluster.configured import moved_on
 from paictl.cluster.embedded import commands, still, written
 from paictl.cluster.embedded.clock import Present, planned_beginning, wall_time
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Submit, Tick
-from paictl.cluster.embedded.imagined import ImaginedPods
-from paictl.cluster.embedded.jobpages import WithPages, row_of
 from paictl.cluster.embedded.jobs import LiveJob, load_job
 from paictl.cluster.embedded.records import HistoryKind
 from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.embedded.views import losses_of, node_views, reservation_views, service_view, view_of
+from paictl.cluster.embedded.views import (
+    ImaginedPods,
+    WithPages,
+    losses_of,
+    node_views,
+    reservation_views,
+    row_of,
+    service_view,
+    view_of,
+)
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
@@ -197,7 +204,7 @@ class Live(WithPages, ImaginedPods):
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
         from paictl.cluster.defrag import planned_moves  # late, as below: only this request needs it
-        from paictl.cluster.embedded.defrag import scene_of
+        from paictl.cluster.embedded.analysis import scene_of
 
         with self._world() as world:
             return planned_moves(world.name, scene_of(world), rooms)
@@ -205,14 +212,14 @@ class Live(WithPages, ImaginedPods):
     def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
         """Why the moves of a room would not go as planned any more."""
         from paictl.cluster.defrag import outrun
-        from paictl.cluster.embedded.defrag import scene_of
+        from paictl.cluster.embedded.analysis import scene_of
 
         with self._world() as world:
             return outrun(scene_of(world), room, kept, exactly=exactly) or ""
 
     def gangs(self) -> Sequence[GangPods]:
         """The gangs that run."""
-        from paictl.cluster.embedded.defrag import gangs_of
+        from paictl.cluster.embedded.analysis import gangs_of
 
         with self._world() as world:
             return gangs_of(world)
@@ -296,7 +303,7 @@ class Live(WithPages, ImaginedPods):
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
-        from paictl.cluster.embedded.explain import explain_job
+        from paictl.cluster.embedded.analysis import explain_job
 
         with self._world() as world:
             return explain_job(world, self._job(world, key), self.epoch)
@@ -308,7 +315,7 @@ class Live(WithPages, ImaginedPods):
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
-        from paictl.cluster.embedded.explain import foresee_job
+        from paictl.cluster.embedded.analysis import foresee_job
 
         with self._world() as world:
             return foresee_job(world, request, self.epoch)
@@ -340,7 +347,7 @@ class Live(WithPages, ImaginedPods):
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
-        from paictl.cluster.embedded.explain import impact_of
+        from paictl.cluster.embedded.analysis import impact_of
 
         with self._world() as world:
             return list(impact_of(world, files))
@@ -381,7 +388,7 @@ class Live(WithPages, ImaginedPods):
 
     def figures(self) -> ClusterFigures:
         """What the scheduler knows now."""
-        from paictl.cluster.embedded.figures import day_of, scheduler_figures
+        from paictl.cluster.embedded.analysis import day_of, scheduler_figures
         from paictl.cluster.figures import ClusterFigures
 
         with self._world() as world:

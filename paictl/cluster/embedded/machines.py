@@ -1,16 +1,37 @@
-"""Machines and how they are."""
+"""Machines of the embedded cluster and their devices: how they are, come, go, fail and heal, and when pods leave them.
+
+A pod on a node that fails keeps running for a while, since the node may come back. It is lost when that time is over,
+or at once where the node is removed: no pod runs on a node that stays away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from paictl.cells.spec import MIG_INSTANCES
+from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
+from paictl.cluster.embedded.jobs import LiveJob, repairs_on
+from paictl.cluster.embedded.records import NODE_CHANGES, REPAIR_AFTER, TOLERATION, Timer, node_words
+from paictl.cluster.embedded.services import SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.embedded.still import machine_from
-from paictl.cluster.interface import ClusterError, ConflictError, MachineSpec, NodeCondition, NodeRole
+from paictl.cluster.interface import (
+    ClusterError,
+    ConflictError,
+    EventKind,
+    MachineSpec,
+    NodeChange,
+    NodeCondition,
+    NodeRole,
+)
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import listed, text
+from paictl.scheduler.events import RunningPod
+from paictl.scheduler.wire import isolation_text
+from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
+from paictl.workload.lifecycle import PodChange
 
 
 @frozen
@@ -138,3 +159,141 @@ class Machines:
             since = Millis(row["since"])
             at = tuple(Millis(moment) for moment in row.get("bad_since", (since,) * len(bad)))
             self._nodes[machine.name] = EmbeddedNode(machine, since, row["cordoned"], row["failed"], bad, at)
+
+
+class WithHardware:
+    """The part of the world that keeps machines."""
+
+    loop: EventLoop[Timer]
+    jobs: dict[str, LiveJob]
+    machines: Machines
+    dispatcher: Dispatcher
+    services: EmbeddedServices
+    configs: Configurations
+    pods: Mapping[str, object]
+    _say: Callable[..., None]
+    _pod_over: Callable[..., None]
+    _settle: Callable[[], None]
+
+    def divided(self) -> Mapping[str, int]:
+        """MIG instances of each GPU by node, of nodes whose devices are these; none while the scheduler is stopped."""
+        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        if not loaded or not any(MIG_INSTANCES in content for content in self.configs.get(loaded).files.values()):
+            return {}  # the usual case, in which the scheduler need not be loaded
+        if (engine := self.dispatcher.engine) is None:
+            return {}
+        tree = engine.state.physical
+        by_node = {name: max(tree.chains[tree.chain[cell]].instances for cell in cells)
+                 for name, cells in tree.nodes.items()}  # fmt: skip
+        return {name: instances for name, instances in by_node.items() if instances}
+
+    def _device_names(self, node: str, devices: Iterable[int]) -> list[str]:
+        instances = self.divided().get(node, 0)
+        return [isolation_text((device,), instances) for device in devices]
+
+    def hardware_due(self, timer: Timer) -> None:
+        """A node has been away for so long that pods leave it, or devices have been bad for so long."""
+        if timer.kind == "devices":
+            self._leave_devices(timer.subject, Millis(timer.detail))
+            return
+        node = self.machines.get(timer.subject)
+        if node.failed and node.since == timer.detail and timer.kind == "repair":
+            self._lose_pods(timer.subject, "its node has failed", members=True)
+        elif node.failed and node.since == timer.detail:
+            self._lose_pods(timer.subject, "its node did not come back")
+
+    def add_node(self, machine: MachineSpec) -> None:
+        """A machine joins, ready."""
+        self.machines.add(machine, self.loop.now)
+        self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
+        self._observe(machine.name)
+
+    def remove_node(self, name: str) -> None:
+        """A machine leaves; its pods are lost."""
+        removed = self.machines.remove(name)
+        self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
+        self.dispatcher.report(name, False, self.loop.now / 1000)
+        for device in removed.bad_devices:  # a machine that comes by this name is another one
+            self.dispatcher.report_device(name, device, True, self.loop.now / 1000)
+        self._lose_pods(name, "its node was removed")
+        self._settle()
+
+    def set_node(self, name: str, change: NodeChange) -> EmbeddedNode:
+        """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
+        flags = NODE_CHANGES[change]
+        old, new = self.machines.set(name, self.loop.now, **flags)
+        repairs = new.failed and not old.failed and repairs_on(name, self.jobs.values())
+        if new != old:
+            self._say(EventKind(new.condition.value), f"node/{name}", node_words(change, repairs=repairs))
+            self._observe(name)
+        if new.failed and not old.failed:
+            since = self.loop.now
+            self.loop.schedule(Millis(since + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, since))
+            if repairs:
+                self.loop.schedule(Millis(since + REPAIR_AFTER), EventPriority.HARDWARE, Timer("repair", name, since))
+        return new
+
+    def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> EmbeddedNode:
+        """Let devices of a node fail or heal; pods on a failed one keep running."""
+        broken = change is NodeChange.FAIL
+        old, new = self.machines.set_devices(name, self.loop.now, devices, broken=broken)
+        changed = sorted(set(old.bad_devices) ^ set(new.bad_devices))
+        if not changed:
+            return new
+        self._say(
+            EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
+            listed(f"device {device}" for device in self._device_names(name, changed)), devices=changed,
+        )  # fmt: skip
+        for device in changed:
+            self.dispatcher.report_device(name, device, not broken, self.loop.now / 1000)
+        self._settle()
+        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        if loaded:
+            self.watch_devices([new], self.configs.get(loaded).bad_device_deadline)
+        return new
+
+    def watch_devices(self, nodes: Iterable[EmbeddedNode], deadline: float | None) -> None:
+        """See to it that pods leave devices that stay bad for so many seconds."""
+        if deadline is None:
+            return
+        for node in nodes:
+            for since in sorted(set(node.bad_since)):
+                at = Millis(max(self.loop.now, since + round(1000 * deadline)))
+                self.loop.schedule(at, EventPriority.HARDWARE, Timer("devices", node.machine.name, since))
+
+    def _leave_devices(self, name: str, since: Millis) -> None:
+        """Pods on devices that have been bad since an instant are lost, and with them their gangs start again."""
+        node = self.machines.get(name)
+        bad = {device for device, at in zip(node.bad_devices, node.bad_since, strict=True) if at == since}
+        for job in list(self.jobs.values()):
+            for ref, run in job.running():
+                uid, hit = job.pod(ref).uid, sorted(bad.intersection(run.info.devices))
+                if run.info.node == name and hit and uid in self.pods and self.services.runs(SCHEDULER):
+                    (device,) = self._device_names(name, hit[:1])
+                    self._pod_over(uid, PodChange.LOST, f"its device {device} is bad")
+
+    def _observe(self, name: str) -> None:
+        node = self.machines.get(name)
+        if node.machine.role is NodeRole.WORKER:
+            self.dispatcher.report(name, node.healthy, self.loop.now / 1000)
+            self._settle()
+
+    def _lose_pods(self, node: str, reason: str, *, members: bool = False) -> None:
+        """The pods on a node are lost, or with `members` those of which the rest of the gang keeps running."""
+        uids = [
+            job.pod(ref).uid
+            for job in self.jobs.values() if job.job.repairs or not members
+            for ref, run in job.running() if run.info.node == node
+        ]  # fmt: skip
+        for uid in uids:
+            if uid in self.pods:
+                self._pod_over(uid, PodChange.LOST, reason)
+
+    def survivors(self) -> Survivors:
+        """What a scheduler finds when it starts."""
+        workers = [node for node in self.machines if node.machine.role is NodeRole.WORKER]
+        return Survivors(
+            [node.machine.name for node in workers if node.healthy],
+            [(node.machine.name, device) for node in workers for device in node.bad_devices],
+            [RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()],
+        )

@@ -1,25 +1,36 @@
-"""Maintenance windows of the embedded cluster: timers that tell who has to leave, move who is still there, and end."""
+"""Maintenance windows and reservations of the embedded cluster: timers say when they begin and end.
+
+A window's tell who has to leave, move who is still there, and end it; a reservation's have those tried who wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.machines import Machines
 from paictl.cluster.embedded.records import Timer
-from paictl.cluster.embedded.services import SCHEDULER, EmbeddedServices
+from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.interface import EventKind, NodeRole
+from paictl.cluster.values import ClusterError
 from paictl.sim.loop import EventLoop, EventPriority
-from paictl.units import Millis
+from paictl.units import Millis, instant
 from paictl.workload.lifecycle import PodChange
+from paictl.workload.reservations import Repeat, Reservation, Reservations
 from paictl.workload.windows import Window, Windows
 
-NOTICE: Final = "window-notice"
-BEGIN: Final = "window-begin"
-END: Final = "window-end"
-KINDS: Final = frozenset({NOTICE, BEGIN, END})
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.cluster.embedded.sharing import WorldSharing
+
+
+WINDOW_NOTICE: Final = "window-notice"
+WINDOW_BEGIN: Final = "window-begin"
+WINDOW_END: Final = "window-end"
+WINDOW_TIMERS: Final = frozenset({WINDOW_NOTICE, WINDOW_BEGIN, WINDOW_END})
 """Kinds of timers of windows: the subject is the window's name, the detail its start."""
 
 
@@ -51,10 +62,14 @@ class WithWindows:
                 reason=window.reason,
             )
         if window.hold:  # nobody has to leave, so there is nothing to say
-            self.loop.schedule(window.end, EventPriority.TIMER, Timer(END, window.name, window.start))
+            self.loop.schedule(window.end, EventPriority.TIMER, Timer(WINDOW_END, window.name, window.start))
             self._settle()
             return window
-        for kind, at in ((NOTICE, window.start - window.notice), (BEGIN, window.start), (END, window.end)):
+        for kind, at in (
+            (WINDOW_NOTICE, window.start - window.notice),
+            (WINDOW_BEGIN, window.start),
+            (WINDOW_END, window.end),
+        ):
             # after the ends and limits of the same instant: who ends when the window begins has not met it
             self.loop.schedule(Millis(at), EventPriority.TIMER, Timer(kind, window.name, window.start))
         self.advance_windows()
@@ -62,7 +77,7 @@ class WithWindows:
 
     def advance_windows(self) -> None:
         """Do what is due about windows at this instant, as when time comes to it."""
-        while len(self.loop) and self.loop.peek() == self.loop.now and self.loop.first().kind in KINDS:
+        while len(self.loop) and self.loop.peek() == self.loop.now and self.loop.first().kind in WINDOW_TIMERS:
             timer = self.loop.pop(self.loop.now)
             assert timer is not None  # noqa: S101 - asked above
             self.window_due(timer)
@@ -84,12 +99,12 @@ class WithWindows:
         if not self.is_due(timer):
             return
         window = self.windows.find(timer.subject)
-        if timer.kind == NOTICE:
+        if timer.kind == WINDOW_NOTICE:
             for key, nodes in self._leaving(window).items():
                 message = f"{window_words(window)}: it has to leave {', '.join(nodes)}, and starts again elsewhere then"
                 self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", message, window=window.name, nodes=nodes,
                           reason=window.reason)  # fmt: skip
-        elif timer.kind == BEGIN:
+        elif timer.kind == WINDOW_BEGIN:
             for node in window.nodes:
                 self._say(
                     EventKind.MAINTENANCE_STARTED,
@@ -139,3 +154,149 @@ def _ends_before(job: LiveJob, at: Millis) -> bool:
 def window_words(window: Window) -> str:
     """A window in an event."""
     return f"maintenance ({window.name}): {window.reason}" if window.reason else f"maintenance ({window.name})"
+
+
+# --- reservations
+
+RESERVATION_BEGIN: Final = "reservation-begin"
+RESERVATION_END: Final = "reservation-end"
+RESERVATION_TIMERS: Final = frozenset({RESERVATION_BEGIN, RESERVATION_END})
+"""Kinds of timers of reservations: the subject is the name, the detail the begin of the occurrence."""
+UNIX: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+class WithReservations:
+    """The part of the world that keeps reservations."""
+
+    reservations: Reservations
+    windows: Windows
+    loop: EventLoop[Timer]
+    epoch: Millis
+    jobs: dict[str, LiveJob]
+    dispatcher: Dispatcher
+    services: EmbeddedServices
+    configs: Configurations
+    sharing: WorldSharing
+    _say: Callable[..., None]
+    _settle: Callable[[], None]
+
+    def spec(self) -> ClusterSpec:
+        """The cluster as the scheduler knows it; raises `ClusterError` while it is stopped."""
+        self.services.need(CONFIGURATION)
+        self.services.need(SCHEDULER)
+        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        if not loaded:
+            raise ClusterError("the cluster has no scheduler")
+        return self.configs.get(loaded).spec
+
+    def try_reservation(self, new: Reservation) -> Reservations:
+        """The reservations with a new one; raises `ReservationError` for one that could not be kept."""
+        from paictl.workload.reserving import ReservationScene, admitted  # late: only this request decides about one
+
+        spec, foresight = self.spec(), self.dispatcher.foresight(self.loop.now, self.windows)
+        if foresight is None:
+            raise ClusterError("the cluster has no scheduler")
+        owners = {group: job.key for job in self.jobs.values() for group in job.plan.groups}
+        epoch = instant(UNIX, self.epoch)
+        scene = ReservationScene(
+            spec, foresight, self.sharing.reservation_of, lambda group: owners.get(group, group), epoch
+        )
+        return admitted(self.reservations, new, scene)
+
+    def add_reservation(self, new: Reservation) -> Reservation:
+        """Add a reservation; raises `ReservationError` for one that could not be kept."""
+        self.reserve(self.try_reservation(new))
+        self._say(EventKind.RESERVATION_ADDED, f"reservation/{new.name}", reservation_words(new), **_data(new))
+        self._schedule(new)
+        self.advance_reservations()
+        return new
+
+    def remove_reservation(self, name: str) -> None:
+        """Remove a reservation: its cells are free for others."""
+        known = self.reservations.find(name)
+        self.reserve(self.reservations.without(name))
+        self._say(EventKind.RESERVATION_ENDED, f"reservation/{name}", "removed", vc=known.vc)
+        self.dispatcher.waiting.reconsider()
+        self._settle()
+
+    def reserve(self, reservations: Reservations) -> None:
+        """These are the reservations from now on."""
+        self.reservations = reservations
+        if reservations or self.dispatcher.reserved is not None:
+            from paictl.workload.reserved import ReservedCells  # late: most clusters have none
+
+            self.dispatcher.reserve(ReservedCells(reservations, self.sharing.reservation_of) if reservations else None)
+
+    def _schedule(self, known: Reservation) -> None:
+        """Wake up for the occurrence that lasts or comes next; after the ends and limits of the same instant."""
+        current = known.occurrence(self.loop.now)
+        if current is not None:
+            kind, at = (RESERVATION_END, current[1]) if current[0] < self.loop.now else (RESERVATION_BEGIN, current[0])
+            self.loop.schedule(at, EventPriority.TIMER, Timer(kind, known.name, current[0]))
+
+    def advance_reservations(self) -> None:
+        """Do what is due about reservations at this instant, as when time comes to it."""
+        while len(self.loop) and self.loop.peek() == self.loop.now and self.loop.first().kind in RESERVATION_TIMERS:
+            timer = self.loop.pop(self.loop.now)
+            assert timer is not None  # noqa: S101 - asked above
+            self.reservation_due(timer)
+        self._settle()
+
+    def is_of_reservation(self, timer: Timer) -> bool:
+        """Whether a timer of reservations is about one that there is."""
+        known = self.reservations.get(timer.subject)
+        if known is None:
+            return False
+        return timer.detail >= known.start and (timer.detail - known.start) % (known.repeat.period or 1 << 62) == 0
+
+    def is_recurring(self, timer: Timer) -> bool:
+        """Whether a timer comes again for ever, and so is no reason to go on when nothing else will happen."""
+        known = self.reservations.get(timer.subject) if timer.kind in RESERVATION_TIMERS else None
+        return known is not None and known.repeat is not Repeat.ONCE
+
+    def reservation_due(self, timer: Timer) -> None:
+        """A timer of reservations has come."""
+        known = self.reservations.get(timer.subject)
+        if known is None or not self.is_of_reservation(timer):
+            return
+        subject = f"reservation/{known.name}"
+        if timer.kind == RESERVATION_BEGIN:
+            self._say(EventKind.RESERVATION_STARTED, subject, reservation_words(known), **_data(known))
+            for needed, kept in self._short(known):
+                message = f"{kept} of {needed} cells are free or can be made free"
+                self._say(EventKind.RESERVATION_SHORT, subject, message, vc=known.vc, needed=needed, kept=kept)
+            at = Millis(timer.detail + known.end - known.start)
+            self.loop.schedule(at, EventPriority.TIMER, Timer(RESERVATION_END, known.name, timer.detail))
+        else:
+            self._say(EventKind.RESERVATION_ENDED, subject, "", vc=known.vc)
+            if known.repeat is Repeat.ONCE:
+                self.reserve(self.reservations.without(known.name))
+            else:
+                self._schedule_next(known, timer)
+        self.dispatcher.waiting.reconsider()
+
+    def _schedule_next(self, known: Reservation, timer: Timer) -> None:
+        begin = Millis(timer.detail + (known.repeat.period or 0))
+        self.loop.schedule(begin, EventPriority.TIMER, Timer(RESERVATION_BEGIN, known.name, begin))
+
+    def _short(self, known: Reservation) -> Iterable[tuple[int, int]]:
+        """(needed, kept) if a reservation of a promise begins with fewer cells than it has."""
+        foresight, kept = self.dispatcher.foresight(self.loop.now, self.windows), self.dispatcher.reserved
+        if foresight is None or kept is None or not known.vc:
+            return ()
+        now = self.loop.now
+        moments = [(at, active) for at, active in self.reservations.moments(known.vc, now) if at == now]
+        return [
+            (clash.reservation.cells, clash.kept) for clash in kept.short(foresight, known.vc, moments)
+            if clash.reservation.name == known.name
+        ]  # fmt: skip
+
+
+def _data(known: Reservation) -> dict[str, object]:
+    """A reservation in the data of an event."""
+    return {"vc": known.vc, "cells": known.cells, "type": known.cell_type, "reason": known.reason}
+
+
+def reservation_words(known: Reservation) -> str:
+    """A reservation in an event."""
+    return f"{known.size}: {known.reason}" if known.reason else known.size

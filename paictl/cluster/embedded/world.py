@@ -11,13 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded import reservations, windows
-from paictl.cluster.embedded.actions import Action, Bound, Demoted, Evicted
-from paictl.cluster.embedded.configs import Configurations
-from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.hardware import WithHardware
+from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
-from paictl.cluster.embedded.machines import Machines
+from paictl.cluster.embedded.machines import Machines, WithHardware
 from paictl.cluster.embedded.records import (
     ENDS,
     Happened,
@@ -28,18 +24,19 @@ from paictl.cluster.embedded.records import (
     Pushed,
     Timer,
 )
-from paictl.cluster.embedded.reservations import WithReservations
 from paictl.cluster.embedded.services import (
     API,
     CONFIGURATION,
     CONTROLLER,
     HISTORIANS,
     SCHEDULER,
+    Configurations,
     EmbeddedService,
     EmbeddedServices,
+    take,
 )  # fmt: skip
 from paictl.cluster.embedded.sharing import WorldSharing
-from paictl.cluster.embedded.windows import WithWindows
+from paictl.cluster.embedded.windows import RESERVATION_TIMERS, WINDOW_TIMERS, WithReservations, WithWindows
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -122,9 +119,9 @@ class World(WithWindows, WithReservations, WithHardware):
     def _is_obsolete(self, timer: Timer) -> bool:
         """Whether a timer is the limit of an attempt that does not run any more, of a window that was removed, or of
         a promised start that has come already."""
-        if timer.kind in windows.KINDS:
+        if timer.kind in WINDOW_TIMERS:
             return not self.is_due(timer)
-        if timer.kind in reservations.KINDS:
+        if timer.kind in RESERVATION_TIMERS:
             return not self.is_of_reservation(timer)
         if timer.kind == "start":
             return not self.sharing.is_promised(timer.detail)
@@ -135,11 +132,11 @@ class World(WithWindows, WithReservations, WithHardware):
         if timer.kind == "end":
             if timer.subject in self.pods:
                 self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
-        elif timer.kind in windows.KINDS:
+        elif timer.kind in WINDOW_TIMERS:
             self.window_due(timer)
         elif timer.kind == "shield":
             self.dispatcher.waiting.reconsider()
-        elif timer.kind in reservations.KINDS:
+        elif timer.kind in RESERVATION_TIMERS:
             self.reservation_due(timer)
         elif timer.kind == "limit":
             self._stop_overdue(self.jobs[timer.subject])
@@ -317,7 +314,6 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.embedded.configs import take  # late: most commands only look
         from paictl.cluster.taking import MOST_WAITING, refuse_excess
 
         refuse_excess(requests)

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded.actions import Survivors
-from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
 from paictl.cluster.embedded.jobs import dump_job, load_job
 from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER

@@ -18,7 +18,10 @@ import yaml
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
 from paictl.cluster.doors import GUARDED
-from paictl.cluster.kubernetes.accessroles import (
+from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
+from paictl.cluster.kubernetes.rights import (
+    ENFORCE,
     EVERYTHING,
     RBAC,
     SELECTOR,
@@ -30,15 +33,12 @@ from paictl.cluster.kubernetes.accessroles import (
     is_whole,
     marks,
 )
-from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.isolation import ENFORCE
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
-from paictl.remote.clientcerts import CertificateRequest, IssuedCertificate, certificate_request, read_certificate
 from paictl.remote.kube.client import MERGE, Json, KubeClient
 from paictl.remote.kube.objects import MANAGER, apply, create, delete, find
+from paictl.remote.openssl import CertificateRequest, IssuedCertificate, certificate_request, read_certificate
 
 _REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _SIGNER: Final = "kubernetes.io/kube-apiserver-client"

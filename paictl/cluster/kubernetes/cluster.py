@@ -23,19 +23,18 @@ from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULE
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
-from paictl.cluster.kubernetes.storages import StorageStore, read_storages
+from paictl.cluster.kubernetes.storages import StorageStore, TemplateStore, read_storages
 from paictl.cluster.kubernetes.store import VersionStore
-from paictl.cluster.kubernetes.templates import TemplateStore
-from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX, WindowRequest
 from paictl.cluster.movetotals import with_failure, with_plan
 from paictl.cluster.picture import Picture
+from paictl.cluster.pods.times import read_time
 from paictl.cluster.reservations import ReservationRequest, names_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
-from paictl.cluster.sshaccess import with_account_keys
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
+from paictl.cluster.taking import with_account_keys
 from paictl.cluster.templates import TemplateLibrary
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
@@ -61,17 +60,17 @@ from paictl.cluster.values import (
     UnsupportedError,
 )
 from paictl.i18n import text
+from paictl.remote import Pipes
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
-from paictl.remote.pipes import Pipes
 from paictl.units import DurationError, Millis, millis_between, parse_duration
 from paictl.workload.usagebook import UsageBook
 
 if TYPE_CHECKING:
+    from paictl.cluster.capabilities import Diagnostics, LogLimits, Tell
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.cluster.diagnostics import Diagnostics, LogLimits, Tell
     from paictl.cluster.kubernetes.access import KubernetesAccess
-    from paictl.cluster.kubernetes.reservations import KubernetesReservations
+    from paictl.cluster.kubernetes.held import KubernetesReservations
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
@@ -235,7 +234,7 @@ class KubernetesCluster:
             self._windows.remove_reservation(name, self.now)
 
     def _reserving(self) -> KubernetesReservations:
-        from paictl.cluster.kubernetes.reservations import KubernetesReservations  # late: it asks the scheduler's core
+        from paictl.cluster.kubernetes.held import KubernetesReservations  # late: it asks the scheduler's core
 
         return KubernetesReservations(self._looker.reserving, self._windows)
 

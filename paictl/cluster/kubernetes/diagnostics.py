@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import unquote
 
-from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
+from paictl.cluster.capabilities import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
 from paictl.config.secrets.cleaning import secret_values
 from paictl.config.secrets.redaction import sounds_secret

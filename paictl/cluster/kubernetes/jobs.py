@@ -35,10 +35,10 @@ from paictl.cluster.values import (
     TaskPlace,
 )
 from paictl.i18n import text
+from paictl.remote import Pipes
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, delete, find, path_of
-from paictl.remote.pipes import Pipes
 from paictl.scheduler.wire import GRANTED
 from paictl.workload.tags import with_changes
 

@@ -29,7 +29,7 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
-    from paictl.cluster.kubernetes.reservations import ReservedScene
+    from paictl.cluster.kubernetes.held import ReservedScene
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
@@ -187,7 +187,7 @@ class SchedulingReader:
 
     def reserving(self) -> ReservedScene:
         """What runs, by the scheduler's configuration, with the reservations that are not over."""
-        from paictl.cluster.kubernetes.reservations import ReservedScene
+        from paictl.cluster.kubernetes.held import ReservedScene
 
         windows, now = self._ahead()
         configuration, scene = self._configuration(), self._scene([])

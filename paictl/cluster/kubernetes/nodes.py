@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.cluster.values import MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import ISOLATION

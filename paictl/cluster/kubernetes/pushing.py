@@ -18,21 +18,24 @@ from typing import Final
 from paictl import __version__
 from paictl.cluster.configured import moved_on
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.pieces import ROOM, Packed, digest, pack
 from paictl.cluster.kubernetes.store import (
     HEAD,
     LABELS,
     MESSAGE,
     NAMESPACE,
     NUMBER,
+    ROOM,
     Head,
+    Packed,
     VersionEntry,
     VersionStore,
+    digest,
     key_of,
     manifest_of,
     object_name,
+    pack,
 )
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion, ConflictError, UnreachableError
 from paictl.config.pushing.push import seals_of
 from paictl.errors import PaictlError

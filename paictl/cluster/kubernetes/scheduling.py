@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import STATES, harm_of_running
-from paictl.cluster.kubernetes.held import line_ahead, obstacle
+from paictl.cluster.kubernetes.held import ReservedScene, line_ahead, obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
-from paictl.cluster.kubernetes.reservations import ReservedScene
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
@@ -25,11 +24,10 @@ from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
-from paictl.cluster.startwaits import with_start, without_instants
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
-from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows
+from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows, with_start, without_instants
 from paictl.errors import PaictlError
 from paictl.i18n import joined, text
 from paictl.scheduler.decision import Bind, Preempt

@@ -1,7 +1,9 @@
-"""The named storages of a Kubernetes cluster: one ConfigMap that lists them, and a volume and claim for each.
+"""The named storages and the template libraries of a Kubernetes cluster, kept in ConfigMaps.
 
-Pods only ever name a claim in their own namespace, so neither the job controller nor a user needs rights on volumes:
-whoever adds a storage makes them. The list is written last, when everything that a pod needs is there.
+One ConfigMap lists the storages, with a volume and claim for each. Pods only ever name a claim in their own namespace,
+so neither the job controller nor a user needs rights on volumes: whoever adds a storage makes them. The list is written
+last, when everything that a pod needs is there. A library is a ConfigMap, which only administrators and the server
+read.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAME, NAMESPACE, OURS, PART_OF, labels
 from paictl.cluster.storages import (
     NFS,
     PVC,
@@ -25,13 +27,15 @@ from paictl.cluster.storages import (
     storages_text,
     without,
 )
+from paictl.cluster.templates import TemplateLibrary, already_there, library_from, library_named, with_library
+from paictl.cluster.templates import library_text as text_of
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace
 
-NAME: Final = "paictl-storages"
-KEY: Final = "storages.json"
+STORAGES: Final = "paictl-storages"
+_STORAGES_KEY: Final = "storages.json"
 DRIVER: Final = "smb.csi.k8s.io"
 """The CSI driver that mounts shares of SMB."""
 VOLUMES: Final = "/api/v1/persistentvolumes"
@@ -146,20 +150,25 @@ class StorageStore:
         raise ConflictError(text("others keep changing the storages"), hint=text("run the same command again"))
 
     def _write(self, storages: Sequence[Storage], known: Json | None) -> bool:
-        about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("storages")}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {KEY: storages_text(storages)}}
+        about: Json = {"name": STORAGES, "namespace": NAMESPACE, "labels": labels("storages")}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": about,
+            "data": {_STORAGES_KEY: storages_text(storages)},
+        }
         if known is None:
             return create(self._client, path_of(NAMESPACE, "configmaps"), body) is not None
         about["resourceVersion"] = known["metadata"]["resourceVersion"]
-        return replace(self._client, path_of(NAMESPACE, "configmaps", NAME), body) is not None
+        return replace(self._client, path_of(NAMESPACE, "configmaps", STORAGES), body) is not None
 
 
 def _listed(client: KubeClient) -> tuple[tuple[Storage, ...], Json | None]:
-    known = find(client, path_of(NAMESPACE, "configmaps", NAME))
+    known = find(client, path_of(NAMESPACE, "configmaps", STORAGES))
     try:
-        return storages_from(str(((known or {}).get("data") or {}).get(KEY, ""))), known
+        return storages_from(str(((known or {}).get("data") or {}).get(_STORAGES_KEY, ""))), known
     except ClusterError as error:
-        error.where = f"configmap {NAMESPACE}/{NAME}"
+        error.where = f"configmap {NAMESPACE}/{STORAGES}"
         raise
 
 
@@ -222,3 +231,67 @@ def secret(storage: Storage, credentials: Credentials) -> Json:
 def _about(name: str, namespace: str = "") -> Json:
     about: Json = {"name": name, "labels": labels("storages")}
     return {**about, "namespace": namespace} if namespace else about
+
+
+# --- template libraries
+
+_LABEL: Final = "job-templates"
+_SELECTOR: Final = f"{NAME}={_LABEL},{PART_OF}={OURS}"
+_LIBRARY_KEY: Final = "library.json"
+
+
+class TemplateStore:
+    """The libraries of one cluster."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def read(self) -> tuple[TemplateLibrary, ...]:
+        """All libraries by name; raises `ClusterError` for a damaged one."""
+        libraries: list[TemplateLibrary] = []
+        for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), {"labelSelector": _SELECTOR}):
+            for config_map in page:
+                try:
+                    libraries.append(library_from(str((config_map.get("data") or {}).get(_LIBRARY_KEY, ""))))
+                except ClusterError as error:
+                    error.where = f"configmap {NAMESPACE}/{config_map['metadata']['name']}"
+                    raise
+        return tuple(sorted(libraries, key=lambda library: library.name))
+
+    def put(self, library: TemplateLibrary, *, new: bool) -> None:
+        """Add a library, or replace the one of its name."""
+        with_library(self.read(), library, new=new)  # whether it may be there
+        name = _object(library.name)
+        about: Json = {"name": name, "namespace": NAMESPACE, "labels": labels(_LABEL)}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {_LIBRARY_KEY: text_of(library)}}
+        if new:
+            if self._create(body) is None:
+                raise already_there(library.name)
+            return
+        known = find(self._client, path_of(NAMESPACE, "configmaps", name))
+        about["resourceVersion"] = (known or {}).get("metadata", {}).get("resourceVersion", "0")
+        if replace(self._client, path_of(NAMESPACE, "configmaps", name), body) is None:
+            raise ConflictError(
+                text("another administrator has changed the template library {name}", name=library.name),
+                hint=text("run the same command again"),
+            )
+
+    def _create(self, body: Json) -> Json | None:
+        try:
+            return create(self._client, path_of(NAMESPACE, "configmaps"), body)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise ClusterError(
+                text("the namespace {space} does not exist", space=NAMESPACE),
+                hint=text("start the services first: paictl service start"),
+            ) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a library."""
+        library_named(self.read(), name)
+        delete(self._client, path_of(NAMESPACE, "configmaps", _object(name)))
+
+
+def _object(name: str) -> str:
+    return f"paictl-templates-{name}"

@@ -1,10 +1,10 @@
-"""The times of pods as their objects say: when they began, when they were made."""
+"""Instants as Kubernetes writes them, and the times of pods as their objects say: when they began, were made, save."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.maintenance import UNIX
@@ -76,3 +76,12 @@ def checkpoint_every(pod: Mapping[str, Any], longest_grace: float = math.inf) ->
 def created_at(pod: Mapping[str, Any]) -> str:
     """When a pod was created, as the API server writes it: texts in the order of time."""
     return str(pod["metadata"].get("creationTimestamp") or "")
+
+
+def read_time(text: object) -> datetime | None:
+    """The instant of ``2026-11-22T05:00:00Z``, with or without fractions; None for anything else."""
+    try:
+        instant = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -16,7 +16,7 @@ from typing import Final
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role, hosts_of
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
-from paictl.deploy.preflight.asking import asked, program
+from paictl.deploy.preflight.host_checks import asked, program
 from paictl.deploy.preflight.node_checks import PromisedDevices, check_node, nodes_in, promise_of
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
 from paictl.errors import ExitCode

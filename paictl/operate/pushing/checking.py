@@ -12,7 +12,7 @@ from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.problem import Problem, Severity
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 
 EMPTY: Final = "TXT013"
 """The rule about files in which nothing is set: to push one can only be a mistake."""

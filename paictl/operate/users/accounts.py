@@ -1,4 +1,7 @@
-"""Accounts: made, changed, granted virtual clusters, removed; and the first administrator."""
+"""Accounts: made, changed, granted virtual clusters, removed; the first administrator; and their SSH keys.
+
+Tasks of a user's jobs with the plugin `ssh` let in who holds one of the keys.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,9 @@ from paictl.config.reading.load import load_memory
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import counted, did_you_mean, text
+from paictl.i18n import counted, did_you_mean, listed, text
 from paictl.operate.users import passwords
+from paictl.workload.ssh import PublicKey, public_key
 
 NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 """What a user can be called, as in OpenPAI; never what a path would mean otherwise."""
@@ -270,3 +274,52 @@ def _section(text: str) -> Mapping[str, object]:
             section = document.data.get(SECTION)
             return section if isinstance(section, dict) else {}
     return {}
+
+
+# --- SSH keys
+
+MOST_KEYS: Final = 20
+"""Keys of an account."""
+
+
+def keys_of(users: Users, name: str) -> tuple[PublicKey, ...]:
+    """The keys of an account; raises `ClusterError` if there is none of that name."""
+    return tuple(map(public_key, find(users, name).ssh_keys))
+
+
+def add_key(users: Users, name: str, line: str, title: str = "") -> PublicKey:
+    """Add a key; `title` instead of the one in the line. Raises `PaictlError` for what is not a public key."""
+    key = public_key(line)
+    key = replace(key, title=public_key(f"{key.kind} {key.data} {title}").title) if title else key
+
+    def added(account: Account) -> Account:
+        known = tuple(map(public_key, account.ssh_keys))
+        if any((other.kind, other.data) == (key.kind, key.data) for other in known):
+            raise ConflictError(text("user {name} has this key already", name=name))
+        if key.title and any(other.title == key.title for other in known):
+            raise ConflictError(
+                text("user {name} has another key called {title!r}", name=name, title=key.title),
+                hint=text("give another title: --title TITLE"),
+            )
+        if len(known) >= MOST_KEYS:
+            raise PaictlError(text("user {name} has {count} keys, which is the limit", name=name, count=len(known)))
+        return replace(account, ssh_keys=(*account.ssh_keys, key.line))
+
+    change(users, name, added)
+    return key
+
+
+def remove_key(users: Users, name: str, word: str) -> PublicKey:
+    """Remove a key by its title or fingerprint; raises `PaictlError` if none or several are meant."""
+    keys = keys_of(users, name)
+    meant = [key for key in keys if word in (key.title, key.fingerprint, key.fingerprint.removeprefix("SHA256:"))]
+    if len(meant) != 1:
+        there = listed([key.title or key.fingerprint for key in keys]) or text("none")
+        raise PaictlError(
+            text("user {name} has no key {word!r}", name=name, word=word), hint=text("keys: {keys}", keys=there)
+        )
+    (gone,) = meant
+    change(users, name, lambda account: replace(
+        account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != gone.data)
+    ))  # fmt: skip
+    return gone

@@ -18,9 +18,9 @@ from typing import Any, Final, Self
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.remote import require_deploy
 from paictl.remote.ansible.collecting import Collector, PlaybookResult, TaskListener, hint_for
 from paictl.remote.ansible.environment import ansible_environment
-from paictl.remote.extra import require_deploy
 from paictl.remote.inventory import Host, Inventory, known_hosts_file
 from paictl.remote.private import MARK, end_marked, private_folder, write_private
 from paictl.remote.ssh.bastion import BastionError, jump_options, jump_setting

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from paictl.remote import Pipes
 from paictl.remote.kube.client import KubeClient, KubeError, NoAnswerError
 from paictl.remote.kube.pods import pod_path
-from paictl.remote.pipes import Pipes
 
 CONTAINER: Final = "main"
 _QUIET: Final = 24 * 3600.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paictl.cells.ids import ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
     from paictl.scheduler.decision import RejectedView
-    from paictl.scheduler.placement.suggested import Suggested
+    from paictl.scheduler.placement.preferences import Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
     from paictl.scheduler.views import NodeIndex

@@ -13,8 +13,8 @@ from paictl.scheduler.explain.changes import changes, smaller
 from paictl.scheduler.explain.data import ChangeKind, Explanation, JointMove, LostCell, PodVerdict
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.groups import GroupState
+from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.placement.search import candidate_views
-from paictl.scheduler.placement.suggested import Suggested
 from paictl.scheduler.scratch import Scratch, outcome, outcome_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from paictl.scheduler.views import members
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from paictl.scheduler.placement.losses import Losses
-    from paictl.scheduler.placement.suggested import Suggested
+    from paictl.scheduler.placement.preferences import Losses, Suggested
     from paictl.scheduler.state import State
 
 Mapped = dict[VirtualCell, PhysicalCell]

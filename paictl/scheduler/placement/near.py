@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cells.ids import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure
+from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.placement.search import FoundPlacement, SearchAttempt, candidate_views
-from paictl.scheduler.placement.suggested import Suggested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

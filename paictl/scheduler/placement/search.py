@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import C, ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
-    from paictl.scheduler.placement.losses import Losses
-    from paictl.scheduler.placement.suggested import Suggested
+    from paictl.scheduler.placement.preferences import Losses, Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
     from paictl.scheduler.views import NodeIndex, VirtualIndex

@@ -1,4 +1,7 @@
-"""Sign-in of programs, and their tokens: of each only the hash is kept, so that lists have ids."""
+"""Sign-in of programs, and their tokens: of each only the hash is kept, so that lists have ids.
+
+By an OpenID provider, too: where it is, and a token of ours for one of its tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from paictl.cluster.accounts import Token
-from paictl.i18n import text
+from paictl.errors import PaictlError
+from paictl.i18n import in_language, text
 from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
+from paictl.remote.oidc.provider import ProviderTokens
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
+from paictl.server.federation import Federation
 from paictl.server.routing import Access, Handler, Operation, Route
 from paictl.server.signing import SignIns
 
@@ -110,3 +116,53 @@ def routes(sign_ins: SignIns) -> tuple[Route, ...]:
         ),
         Route("DELETE", "/api/v2/tokens/{token}", Access.USER, revoked, Operation("Revoke a token", "token")),
     )
+
+
+# --- by an OpenID provider
+
+_PROVIDER_LOGIN: Final = {
+    "type": "object", "required": ["id_token"],
+    "properties": {"id_token": {"type": "string"}, "access_token": {"type": "string"}},
+}  # fmt: skip
+
+
+def refused(error: PaictlError, language: str) -> ApiError:
+    """The answer to a token that is not accepted."""
+    more = {"hint": in_language(error.hint, language)} if error.hint else {}
+    return ApiError(401, "UnauthorizedUserError", error.message, **more)
+
+
+def provider_routes(federation: Federation) -> tuple[Route, ...]:
+    """The routes of this module."""
+
+    def described(call: Call) -> Answer:
+        """What a program needs to sign a user in."""
+        settings, _ = federation.provider(call.cluster)
+        return json_answer({"issuer": settings.issuer, "clientId": settings.client, "scopes": list(settings.scopes)})
+
+    def login(call: Call) -> Answer:
+        """A token of ours; that of the provider is not kept."""
+        fields = call.fields()
+        given, access = fields.get("id_token"), fields.get("access_token", "")
+        if not isinstance(given, str) or not isinstance(access, str):
+            raise bad(text("id_token is missing"))
+        federation.provider(call.cluster)
+        try:
+            account = federation.account(call.cluster, ProviderTokens(given, access))
+        except PaictlError as error:
+            raise refused(error, call.language) from None
+        token = issue(call.cluster.users, account, TokenKind.LOGIN)
+        return json_answer({"token": token, "user": account.name, "admin": account.admin})
+
+    takes = {"application/json": _PROVIDER_LOGIN, "application/x-www-form-urlencoded": _PROVIDER_LOGIN}
+    return (
+        Route(
+            "GET", "/api/v2/authn/oidc", Access.ANYBODY, described,
+            Operation("The OpenID provider", "authn", answers=(200, 404)),
+        ),
+        Route(
+            "POST", "/api/v2/authn/oidc/login", Access.ANYBODY, login,
+            Operation("Sign in with a token of the provider", "authn", takes=takes, answers=(200, 400, 401, 404)),
+            slow=True,
+        ),
+    )  # fmt: skip

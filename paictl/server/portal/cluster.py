@@ -1,4 +1,7 @@
-"""The page of the cluster: devices in their cells, what each virtual cluster was promised, nodes."""
+"""The page of the cluster: devices in their cells, what each virtual cluster was promised, nodes.
+
+And that of a defragmentation plan: what becomes free, which gangs move, and which tenants pay.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from typing import Any, Final
 
 from paictl.cluster.interface import Port
 from paictl.cluster.picture import Picture, VcPicture
+from paictl.errors import PaictlError
+from paictl.operate.defrag import payers_line, room_lines
+from paictl.server.api.cluster import plan_for
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.cells import Whose, drawn
 from paictl.server.portal.rendering import fragment, page
@@ -50,7 +56,38 @@ def _promises(vc: VcPicture, whose: Whose) -> list[dict[str, Any]]:
     ]
 
 
+PATH: Final = "/cluster/defragmentation"
+
+
+def plan(call: Call) -> Answer:
+    """The form, and the plan once it names cells. Moves are made on the command line only."""
+    vc = call.query.get("vc") or ""
+    cells = ",".join((call.query.get("for") or "").replace(",", " ").split())  # one word, as `--for` takes it
+    values = {
+        "title": "Defragmentation", "here": "/cluster", "cells": cells, "vc": vc, "error": "", "hint": "",
+        "made": None, "lines": (), "payers": "",
+    }  # fmt: skip
+    if not cells:
+        return page(call, "defragmentation.html", values)
+    try:
+        made = plan_for(call)
+    except PaictlError as error:
+        return page(call, "defragmentation.html", {**values, "error": error.message, "hint": error.hint or ""},
+                    status=400)  # fmt: skip
+    lines = [line for room in made.rooms for line in room_lines(room)]
+    payers = payers_line(made) if made.moves else ""
+    return page(call, "defragmentation.html", {**values, "made": made, "lines": lines, "payers": payers})
+
+
 ROUTES: Final = (
     Route("GET", "/cluster", Access.USER, cluster, Operation("The cluster")),
     Route("GET", "/cluster/live", Access.USER, live, Operation("What changes of the cluster")),
+    Route(
+        "GET",
+        PATH,
+        Access.ADMIN,
+        plan,
+        Operation("Moves of gangs that make room", answers=(200, 400), query={"for": "string", "vc": "string"}),
+        slow=True,
+    ),
 )

@@ -3,21 +3,7 @@
 from __future__ import annotations
 
 from paictl.server.federation import Federation
-from paictl.server.portal import (
-    account,
-    cluster,
-    defrag,
-    federated,
-    home,
-    hours,
-    job,
-    jobs,
-    session,
-    submit,
-    templates,
-    why,
-)
-from paictl.server.portal.admin import configuration, machines, users
+from paictl.server.portal import account, admin, cluster, home, hours, jobs, session, submit, why
 from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
@@ -34,21 +20,17 @@ def routes(
     """
     return (
         *session.sign_in_routes(sign_ins, federation),
-        *federated.routes(federation),
+        *session.federated_routes(federation),
         account.password_with(sign_ins),
         *session.ROUTES,
         *home.routes(history),
         *jobs.ROUTES,
-        *job.routes(tasks),
+        *jobs.routes(tasks),
         *([open_route(tasks)] if tasks is not None else []),
         *why.ROUTES,
         *submit.ROUTES,
-        *templates.ROUTES,
         *cluster.ROUTES,
-        *defrag.ROUTES,
         *hours.ROUTES,
         *account.ROUTES,
-        *users.ROUTES,
-        *machines.ROUTES,
-        *configuration.ROUTES,
+        *admin.ROUTES,
     )

@@ -1,6 +1,7 @@
 """The page on which a job is written: a form, the YAML that comes of it, and what would become of the job.
 
-Each button asks the server the same that a script asks as one types: the page works without one.
+Each button asks the server the same that a script asks as one types: the page works without one. A template fills it;
+the page of the templates is here, too.
 """
 
 from __future__ import annotations
@@ -9,25 +10,40 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import yaml
 
 from paictl.cluster.interface import ConflictError, JobRequest, Port
 from paictl.cluster.jobpages import JobQuery, KeepsJobData, page_of
+from paictl.cluster.templates import EVERY_VC, JobTemplate, TemplateLibrary
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import in_language, text
-from paictl.operate import explaining
+from paictl.operate import RefusedFilesError, explaining
 from paictl.operate.cloning import clone, free_name
-from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import findings_in, job_in_text
-from paictl.server.api.templates import found_template
+from paictl.server.api.templates import found_template, visible
 from paictl.server.calls import Answer, ApiError, Call, answer_to, json_answer, problem_data, redirect
 from paictl.server.portal.rendering import granted, page, path_of
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants, request_for
 from paictl.workload.job import PRIORITIES
+
+
+def templates(call: Call) -> Answer:
+    """The templates that the caller may use."""
+    libraries = visible(call)
+    values = {"title": "Templates", "here": "/templates", "libraries": libraries, "start": _start,
+              "every": EVERY_VC}  # fmt: skip
+    return page(call, "templates.html", values)
+
+
+def _start(library: TemplateLibrary, template: JobTemplate) -> str:
+    """The page that a template fills."""
+    return f"/submit?{urlencode({'template': library.name, 'file': template.path})}"
+
 
 SIZE: Final = 512 * 1024
 """Maximum size in bytes of a job written in a browser."""
@@ -296,6 +312,7 @@ def check(call: Call) -> Answer:
 
 
 ROUTES: Final = (
+    Route("GET", "/templates", Access.USER, templates, Operation("Job templates")),
     Route("GET", "/submit", Access.USER, form, Operation("Write a job"), slow=True),
     Route(
         "POST",

@@ -11,8 +11,7 @@ from typing import Any, Final
 from paictl.cluster.interface import JobState, JobView, Port
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import ahead_lines, start_lines
-from paictl.cluster.whywaits import closing_lines
+from paictl.cluster.whywaits import ahead_lines, closing_lines, start_lines
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, text

@@ -3,3 +3,11 @@
 A placement must never see the engine's state: it takes and gives back what the policy tells it to, so that a policy may
 try things out; the engine checks the result against the truth.
 """
+
+from __future__ import annotations
+
+from paictl.sim.placement.consolidate import Consolidate
+from paictl.sim.placement.count import Count
+
+PLACEMENTS: dict[str, type[Count] | type[Consolidate]] = {kind.id: kind for kind in (Count, Consolidate)}
+"""Those that need nothing but the cluster: what `placement=` of a policy may say."""

@@ -13,8 +13,8 @@ from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import ResourceRequest
 from paictl.sim.knowledge import NOTHING, Knowledge
+from paictl.sim.placement import PLACEMENTS
 from paictl.sim.placement.base import Placer
-from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.rates import Costs, Rates
 from paictl.sim.view import JobView

@@ -15,8 +15,7 @@ from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.hived_lines import Kind, SpareLines, Tenant, first_in_line, take_out
-from paictl.sim.policies.hived_parameters import HivedParameters
-from paictl.sim.policies.hived_quotas import shares
+from paictl.sim.policies.hived_parameters import HivedParameters, shares
 from paictl.sim.policies.member_repairs import MemberRepairs
 from paictl.sim.policies.promised_starts import Row, SimulatedStarts, limit_of
 from paictl.sim.policies.simulated_defragmentation import SimulatedDefragmentation

@@ -12,7 +12,7 @@ from paictl.sim.actions import Colocate, Preempt, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.job import Job
 from paictl.sim.knowledge import Knowledge
-from paictl.sim.placement.table import PLACEMENTS
+from paictl.sim.placement import PLACEMENTS
 from paictl.sim.policies.base import Parameters, Setup, Where
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.ranked import Entry, Group, Ranked

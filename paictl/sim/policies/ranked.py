@@ -1,5 +1,5 @@
 """Preemptive policies: at every moment those jobs run that a walk down the ranking would pick. What srtf, srsf, las
-and gittins share.
+and gittins share, and srtf and srsf themselves.
 
 The walk starts the first job, then each next one for which there is still room. To repeat it at each event would cost
 as much as there are jobs. Three facts make that unnecessary (free(p) is the room that the walk has left at rank p):
@@ -21,8 +21,10 @@ from heapq import merge
 
 from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Policy
 from paictl.sim.policies.queue import Key
+from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 
 Group = tuple[int, Hashable]
@@ -255,3 +257,54 @@ class Ranked(Policy):
         """Those of one lane, last rank first, with the keys of now; `row` is by `lane_rank`."""
         for _, number, job in reversed(row):
             yield self.key(job, runs=True), number, job
+
+
+# --- shortest first
+
+
+class Srtf(Ranked):
+    """Preemptive. Ranks jobs by remaining run time, regardless of their number of devices. Example:
+    `srtf:resume=60`."""
+
+    id = "srtf"
+    title = "shortest remaining time first"
+    paper = "textbook; Tiresias (NSDI'19), SymbioticLab/Tiresias@959f9b0 `--schedule=shortest`"
+    knows = frozenset({Knowledge.DURATION})
+    choices = (
+        "a running job is ranked by its end, including the remaining cost of its start; a waiting job by its "
+        "remaining work on the reference device",
+    )
+
+    def key(self, job: JobView, *, runs: bool) -> int | float:
+        """Remaining time, in millionths of a millisecond."""
+        if not runs:
+            return job.remaining(self.now)
+        return float("inf") if job.due is None else (job.due - self.now) * ONE
+
+    def lane_rank(self, job: JobView) -> int | float:
+        """Who is done first is always ahead: time passes for all of them alike."""
+        return float("inf") if job.due is None else job.due
+
+
+class Srsf(Ranked):
+    """Preemptive. Ranks jobs by remaining time times devices. Example: `srsf`."""
+
+    id = "srsf"
+    title = "shortest remaining service (time x devices) first"
+    paper = "Tiresias (NSDI'19) §2, SymbioticLab/Tiresias@959f9b0 `--schedule=shortest-gpu`"
+    knows = frozenset({Knowledge.DURATION})
+    choices = ("for a running job, as in srtf: its remaining time runs until its end",)
+
+    def key(self, job: JobView, *, runs: bool) -> int | float:
+        """Remaining service, in millionths of a device-millisecond."""
+        if not runs:
+            return job.remaining(self.now) * job.gpus
+        return float("inf") if job.due is None else (job.due - self.now) * job.gpus * ONE
+
+    def lane(self, job: JobView, /) -> Hashable:
+        """Jobs of one size; a larger one comes down faster and may overtake."""
+        return job.gpus
+
+    def lane_rank(self, job: JobView) -> int | float:
+        """Who is done first is ahead."""
+        return float("inf") if job.due is None else job.due

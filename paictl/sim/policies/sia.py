@@ -11,7 +11,7 @@ from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.batch_tuning import MOST_REPLICAS, BatchTuning, Learner, TuningParameters
 from paictl.sim.policies.parameters import parameter
-from paictl.sim.programs.configurations import Option, chosen
+from paictl.sim.programs.linear import Option, chosen
 from paictl.sim.view import JobView
 
 _BELIEVED: Final = 30.0

@@ -11,8 +11,8 @@ from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
+from paictl.sim.placement import PLACEMENTS
 from paictl.sim.placement.base import Placer
-from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.base import Parameters, Policy, Setup, Where
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.programs.finish_times import Demands, fair_shares, isolated_shares

@@ -15,7 +15,7 @@ from paictl.sim.cluster import Devices
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.locality import ANYWHERE, Locality
 from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.hived_quotas import shares
+from paictl.sim.policies.hived_parameters import shares
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.view import JobView
 from paictl.units import Millis

@@ -9,21 +9,17 @@ from typing import Final
 from paictl.i18n import did_you_mean, text
 from paictl.sim.job import BadRow, Job, Trace
 from paictl.sim.traces.base import FileHead, Format
-from paictl.sim.traces.chronus import CHRONUS
 from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
 from paictl.sim.traces.gavel import GAVEL
-from paictl.sim.traces.itp import ITP
 from paictl.sim.traces.listed import LISTED
 from paictl.sim.traces.native import NATIVE
-from paictl.sim.traces.openb import OPENB
+from paictl.sim.traces.papers import CHRONUS, ITP, MURI, OPENB, SYNERGY, TIRESIAS
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
 from paictl.sim.traces.sc17 import SC17
 from paictl.sim.traces.shockwave import SHOCKWAVE
 from paictl.sim.traces.sia import SIA
 from paictl.sim.traces.source import TraceError, TraceFile, source
-from paictl.sim.traces.synergy import SYNERGY
-from paictl.sim.traces.tiresias import MURI, TIRESIAS
 from paictl.units import Millis
 
 FORMATS: Final[tuple[Format, ...]] = (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import SshAddress
 from paictl.errors import PaictlError
-from paictl.remote.sshkeys import key_pair
+from paictl.remote.openssl import key_pair
 from paictl.workload.ssh import KEY_TYPES, public_key
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cli.test_job import JOB

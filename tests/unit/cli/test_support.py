@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paictl.cluster.diagnostics import ContainerLog, Diagnostics, LogLimits, Tell
+from paictl.cluster.capabilities import ContainerLog, Diagnostics, LogLimits, Tell
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.presets import preset_files

@@ -15,7 +15,7 @@ import yaml
 from rich.cells import cell_len
 
 from paictl.cli.cluster import view
-from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import cut, flow, marks
 from paictl.cli.segments import Line

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from paictl.cluster.access import AccessRequest, AccessRole
 from paictl.cluster.kubernetes.access import KubernetesAccess
-from paictl.cluster.kubernetes.accessroles import RBAC, cluster_roles
+from paictl.cluster.kubernetes.rights import RBAC, cluster_roles
 from paictl.cluster.values import ClusterError, ConflictError, UnreachableError
 from paictl.errors import PaictlError
-from paictl.remote.clientcerts import certificate_request
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
+from paictl.remote.openssl import certificate_request
 from tests.unit.cluster.fakekube import FakeKube
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from paictl.cluster.diagnostics import Diagnostics, LogLimits
+from paictl.cluster.capabilities import Diagnostics, LogLimits
 from paictl.cluster.kubernetes.diagnostics import read_diagnostics
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore

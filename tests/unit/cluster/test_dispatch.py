@@ -7,8 +7,7 @@ from itertools import count
 import pytest
 
 from paictl.cluster.embedded import dispatch
-from paictl.cluster.embedded.actions import Bound
-from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.dispatch import Bound, Dispatcher
 from paictl.scheduler.book import Book
 from tests.unit.scheduler.support import config, healthy, pod
 

@@ -18,7 +18,7 @@ import yaml
 
 from paictl.cluster.kubernetes.exporting.chart import semantic
 from paictl.errors import PaictlError
-from paictl.operate.errors import RefusedFilesError
+from paictl.operate import RefusedFilesError
 from paictl.operate.exporting import NOTE, ExportFormat, ExportRequest, Written, export, export_secrets
 from paictl.service.order import ServiceError
 from tests.unit.cluster.catalogue import ALL_OPTIONS, CONFIGURATIONS, LAYOUT, MIXED, SERVICES, objects, rendered

@@ -10,7 +10,7 @@ import pytest
 from paictl.cli.nodedrivers import say_drivers
 from paictl.cluster.interface import DriverSource, NodeDriver
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.kubernetes.services.drivers import drivers_of, system_named, systems_of
+from paictl.cluster.kubernetes.services.nodes import drivers_of, system_named, systems_of
 from paictl.cluster.kubernetes.services.workloads import Observer, is_ready
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest, TemplateError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cluster.embedded import jobpages
+from paictl.cluster.embedded import views
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobState
 from paictl.cluster.jobpages import JobOrder, JobQuery, page_among, page_of
@@ -80,5 +80,5 @@ def test_a_page_makes_no_more_views_than_it_has(tmp_path: Path, monkeypatch: pyt
         return counted
 
     for name in ("view_of", "view_from"):
-        monkeypatch.setattr(jobpages, name, counting(getattr(jobpages, name)))
+        monkeypatch.setattr(views, name, counting(getattr(views, name)))
     assert len(page_of(contract.cluster, JobQuery(limit=5)).jobs) == len(made) == 5

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.interface import ClusterError, ConfigVersion, ConflictError, UnreachableError
-from paictl.cluster.kubernetes import pieces
+from paictl.cluster.kubernetes import store
 from paictl.cluster.kubernetes import store as heads
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
-from paictl.cluster.kubernetes.pieces import pack, unpack
+from paictl.cluster.kubernetes.store import pack, unpack
 from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.remote.kube.client import KubeError, NoAnswerError
 from tests.unit.cluster.fakekube import FakeKube
@@ -27,7 +27,7 @@ SECRET = "hunter2-{}-correct-horse"  # noqa: S105 - of a test
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cheap seals, and objects so small that every version needs several."""
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-    monkeypatch.setattr(pieces, "ROOM", 1000)
+    monkeypatch.setattr(store, "ROOM", 1000)
 
 
 class KilledError(BaseException):
@@ -184,7 +184,7 @@ def test_what_is_too_large_is_refused_before_anything_is_sent() -> None:
     kube = FakeKube()
     cluster = KubernetesCluster(kube, "pai")
     for files, message in (
-        ({"layout.yaml": "a" * (pieces.MOST + 1)}, "m"),
+        ({"layout.yaml": "a" * (store.MOST + 1)}, "m"),
         ({"layout.yaml": "\ud800"}, "m"),
         ({"layout.yaml": "a"}, "m" * 1001),
     ):
@@ -290,5 +290,5 @@ def test_files_that_are_cut_come_back_as_they_were(files: dict[str, str]) -> Non
     packed = pack(files)
     assert unpack(dict(enumerate(packed.objects)), packed.index) == files
     for data in packed.objects:
-        assert sum(len(text.encode()) for text in data.values()) <= pieces.ROOM
-        assert all(pieces._KEY.fullmatch(key) for key in data)
+        assert sum(len(text.encode()) for text in data.values()) <= store.ROOM
+        assert all(store._KEY.fullmatch(key) for key in data)

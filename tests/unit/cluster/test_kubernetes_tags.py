@@ -11,7 +11,7 @@ from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import TAGS, object_name, paijobs_path
 from paictl.cluster.kubernetes.paijob.resource import read_paijob
-from paictl.cluster.kubernetes.templates import TemplateStore
+from paictl.cluster.kubernetes.storages import TemplateStore
 from paictl.cluster.templates import JobTemplate, TemplateLibrary
 from tests.unit.cluster.fakekube import FakeKube
 

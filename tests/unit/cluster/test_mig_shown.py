@@ -19,7 +19,7 @@ from paictl.operate.nodes import change_devices
 from paictl.server.api import jobviews
 from paictl.server.calls import Call
 from paictl.server.portal.cells import drawn
-from paictl.server.portal.job import chart
+from paictl.server.portal.jobs import chart
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.embedded.actions import Bound, Evicted
-from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.dispatch import Bound, Dispatcher, Evicted
 from paictl.cluster.scheduling import JobExplanation, JobSituation
-from paictl.cluster.startwaits import without_instants
 from paictl.cluster.values import JobState
+from paictl.cluster.whywaits import without_instants
 from paictl.scheduler.book import Book
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis

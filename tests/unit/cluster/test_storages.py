@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cluster.embedded.storages import EmbeddedStorages
+from paictl.cluster.embedded.sidefiles import EmbeddedStorages
 from paictl.cluster.kubernetes.storages import CLAIMS, VOLUMES, StorageStore, read_storages
 from paictl.cluster.storages import (
     Credentials,

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from paictl.cluster.embedded.actions import Bound, Evicted
-from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.dispatch import Bound, Dispatcher, Evicted
 from paictl.scheduler.book import Book
 from tests.unit.cluster.stuck import StuckWorld
 from tests.unit.scheduler.support import config, healthy, pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cluster.kubernetes.services.tainting import TAINTS, Taint, tainted, taints_of
+from paictl.cluster.kubernetes.services.nodes import TAINTS, Taint, tainted, taints_of
 from paictl.cluster.manifests.context import taints_by_host
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

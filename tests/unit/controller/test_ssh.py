@@ -14,9 +14,9 @@ from paictl.cluster.accounts import Account
 from paictl.cluster.interface import JobState, TaskPlace
 from paictl.controller.cache import WORKS
 from paictl.controller.ssh import MOUNTED
-from paictl.operate.users.keys import add_key
+from paictl.operate.users.accounts import add_key
 from paictl.remote.kube.client import Json, KubeError
-from paictl.remote.sshkeys import key_pair
+from paictl.remote.openssl import key_pair
 from paictl.workload.fields import JobError
 from tests.unit.controller.conftest import cluster, job, request
 from tests.unit.controller.fakejobs import SPACE, Bench, FakeJobs

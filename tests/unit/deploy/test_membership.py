@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.interface import ConfigVersion, Port
-from paictl.deploy import growing
+from paictl.deploy import partial_runs
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.reset import forget_nodes
 from paictl.deploy.site import DeployError
@@ -140,11 +140,13 @@ def test_a_machine_leaves_as_a_whole_or_it_is_said_what_is_left(
         assert (few.machines[0], chosen, held) == (M1, [W1], ["node remove"])
         return PlaybookResult({"w1": HostOutcome("w1", failures=failed)}, True, folder)
 
-    monkeypatch.setattr(growing, "locked", locked)
-    monkeypatch.setattr(growing, "clean", clean)
+    monkeypatch.setattr(partial_runs, "locked", locked)
+    monkeypatch.setattr(partial_runs, "clean", clean)
     client = api(**({"w1": KubeError("forbidden", status=403)} if what == "node stays" else {}))
     cluster = replace(deployment(), machines=(M1, W1, W2))
-    with growing.leaving(cluster, W1, tmp_path, lambda: datetime(2026, 1, 1, tzinfo=UTC), break_lock=False) as leave:
+    with partial_runs.leaving(
+        cluster, W1, tmp_path, lambda: datetime(2026, 1, 1, tzinfo=UTC), break_lock=False
+    ) as leave:
         if what == "well":
             leave(client, lambda *_: None)
         else:

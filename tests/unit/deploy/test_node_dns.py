@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from paictl.cli.deploy.showing import show_cache_users
-from paictl.deploy import caching
+from paictl.deploy import addons
+from paictl.deploy.addons import NodeDns
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts
-from paictl.deploy.caching import NodeDns
 from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
@@ -181,7 +181,7 @@ def test_it_goes_at_once_only_where_no_pod_uses_it(
         machine = here.machines[0]
         phase.site.facts["m1"] = HostFacts(machine, {"node_dns": {"state": "leaving", "unit": True, "users": users}})
 
-    monkeypatch.setattr("paictl.deploy.caching.Facts.run", look)
+    monkeypatch.setattr("paictl.deploy.addons.Facts.run", look)
     NodeDns(here).run(lambda *_: None)
     assert here.played == plays
 
@@ -195,10 +195,10 @@ def test_what_is_left_goes_in_a_later_run(tmp_path: Path) -> None:
 def test_a_cache_that_does_not_start_fails_with_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = site(tmp_path, True, NONE)
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
-    monkeypatch.setattr(caching, "api", lambda _: Api(pod("m1"), pod("w1", ready=False, waiting=waiting)))
+    monkeypatch.setattr(addons, "api", lambda _: Api(pod("m1"), pod("w1", ready=False, waiting=waiting)))
     with pytest.raises(DeployError, match="does not run on w1: ImagePullBackOff: no such image"):
         NodeDns(here).run(lambda *_: None)
-    monkeypatch.setattr(caching, "api", lambda _: Api(pod("m1"), pod("w1")))
+    monkeypatch.setattr(addons, "api", lambda _: Api(pod("m1"), pod("w1")))
     NodeDns(here).run(lambda *_: None)
     assert here.played == [("node_dns", "present", ["m1"])] * 2
 
@@ -211,7 +211,7 @@ def test_without_coredns_or_beside_another_cache_nothing_is_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: dict[str, str], said: str
 ) -> None:
     here = site(tmp_path, True, NONE)
-    monkeypatch.setattr(caching, "api", lambda _: Api(**images))
+    monkeypatch.setattr(addons, "api", lambda _: Api(**images))
     with pytest.raises(DeployError, match=said):
         NodeDns(here).run(lambda *_: None)
     assert here.played == []

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from paictl.config.making.generate import read_inputs
-from paictl.deploy import default_storage
+from paictl.deploy import addons
+from paictl.deploy.addons import DefaultStorage
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts
-from paictl.deploy.default_storage import DefaultStorage
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.installing import manifest_mark
@@ -109,7 +109,7 @@ def test_it_is_planned_on_the_first_master_where_it_differs(tmp_path: Path) -> N
 def test_a_class_that_volumes_need_is_not_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[Any] = []
     api = Api(RUNS, (volume("a", "db/data"), volume("b"), volume("c", "x/y", "other")))
-    monkeypatch.setattr(default_storage, "api", lambda _: api)
+    monkeypatch.setattr(addons, "api", lambda _: api)
     with pytest.raises(DeployError, match="storage class local-path still has volumes: b, db/data"):
         DefaultStorage(site(tmp_path, None, "mark", played)).run(lambda *_: None)
     assert played == []
@@ -126,7 +126,7 @@ def test_a_class_that_volumes_need_is_not_taken_away(tmp_path: Path, monkeypatch
 def test_a_class_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str) -> None:
     api, played = Api(RUNS), list[Any]()
     api.owner = owner
-    monkeypatch.setattr(default_storage, "api", lambda _: api)
+    monkeypatch.setattr(addons, "api", lambda _: api)
     said = "storageclass local-path, namespace local-path-storage: there already, and not made by paictl"
     with pytest.raises(DeployError, match=said):
         DefaultStorage(site(tmp_path, WANTED, "", played)).run(lambda *_: None)
@@ -135,7 +135,7 @@ def test_a_class_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pyt
 
 def test_a_provisioner_that_does_not_start_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api({**RUNS, "availableReplicas": 0})
-    monkeypatch.setattr(default_storage, "api", lambda _: api)
+    monkeypatch.setattr(addons, "api", lambda _: api)
     played: list[Any] = []
     with pytest.raises(DeployError, match="the provisioner of storage class local-path is not running"):
         DefaultStorage(site(tmp_path, WANTED, "", played)).run(lambda *_: None)

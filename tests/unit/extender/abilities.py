@@ -26,9 +26,9 @@ from paictl.cluster.pods.times import CHECKPOINT_EVERY, SAVES_ON_SIGTERM
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping
-from paictl.doors.budgets import take_recent
 from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
+from paictl.doors.term import take_recent
 from paictl.remote.kube.client import Json
 from paictl.scheduler.decision import Wait
 from paictl.scheduler.groups import GroupState

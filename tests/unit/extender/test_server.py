@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from paictl.doors import server
 from paictl.doors.metrics import count
-from paictl.serving import throttle
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -105,7 +105,7 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
 def test_an_explanation_is_in_the_language_of_its_reader_also_from_memory(
     caller: Caller, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle, "SHARE", 1.0)  # no pauses between explanations
+    monkeypatch.setattr(server, "SHARE", 1.0)  # no pauses between explanations
     for made in gang("full", 3, 4):
         (node,) = caller.filter(harness.create(made), NODES)["NodeNames"]
         caller.bind(made, node)

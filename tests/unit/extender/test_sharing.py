@@ -14,12 +14,12 @@ import pytest
 from paictl.cluster.kubernetes.names import JOB_KEY
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.times import CHECKPOINT_EVERY, SAVES_ON_SIGTERM
-from paictl.doors.budgets import BudgetWatch
 from paictl.doors.configuration import digest_of, read
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.manifests import Choices, objects
 from paictl.doors.metrics import DoorMetrics
+from paictl.doors.term import BudgetWatch
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.workload.budgets import SECTION

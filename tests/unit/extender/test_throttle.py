@@ -9,9 +9,8 @@ import time
 import pytest
 
 from paictl.doors import core as core_module
-from paictl.doors import views
-from paictl.serving import throttle
-from paictl.serving.throttle import BusyError, Throttle
+from paictl.doors import server, views
+from paictl.doors.server import BusyError, Throttle
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -61,7 +60,7 @@ def test_a_look_that_fails_costs_as_much_as_one_that_does_not() -> None:
 
 
 def test_only_so_many_wait_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "QUEUE", 2)
+    monkeypatch.setattr(server, "QUEUE", 2)
     turns, go = Throttle(), threading.Event()
 
     async def look() -> None:

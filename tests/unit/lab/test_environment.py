@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paictl.lab import environment as machine
 from paictl.lab.language import language_of
+from paictl.lab.report import content as machine
 
 
 def test_the_table_of_the_textbook_is_filled() -> None:

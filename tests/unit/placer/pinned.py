@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from paictl.cells.spec import ClusterSpec
-from paictl.cluster.pods.placed import pinned_node
+from paictl.cluster.pods.reading import pinned_node
 from paictl.doors.core import Binding
 from paictl.placer.core import PlacerCore, gates_of
 from paictl.placer.pins import Pinner

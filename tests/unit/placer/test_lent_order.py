@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from paictl.cluster.pods.labels import Rules
-from paictl.doors.budgets import take_recent
 from paictl.doors.core import DoorOptions
 from paictl.doors.housekeeping import to_requeue
 from paictl.doors.metrics import DoorMetrics
+from paictl.doors.term import take_recent
 from paictl.doors.turns import PATIENCE
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json

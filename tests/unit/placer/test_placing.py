@@ -15,7 +15,7 @@ import pytest
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import node_status
-from paictl.cluster.pods.placed import pinned_node
+from paictl.cluster.pods.reading import pinned_node
 from paictl.doors import reclaim
 from paictl.doors.core import Binding, DoorOptions
 from paictl.doors.pod_events import PodEvent

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from paictl.cluster.pods.placed import pinned_node
+from paictl.cluster.pods.reading import pinned_node
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import GATE, GRANTED, SCHEDULING_SPEC
 from tests.unit.extender.harness import pod

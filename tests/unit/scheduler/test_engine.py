@@ -14,7 +14,7 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import NODES, config, gone, healthy, place, pod, run
 

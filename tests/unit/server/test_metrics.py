@@ -21,7 +21,7 @@ from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.reservations import ReservationRequest
 from paictl.operate.defrag import MovingError, make_room
 from paictl.scheduler.defrag import RoomRequest
-from paictl.server.api.metrics import metrics
+from paictl.server.api.info import metrics
 from paictl.server.serving import in_background
 from paictl.units import Millis
 from tests.unit.cluster.fakekube import FakeKube

@@ -9,7 +9,7 @@ import pytest
 
 from paictl.cluster.interface import JobState
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
-from paictl.cluster.startwaits import ahead_lines, delaying, start_lines
+from paictl.cluster.whywaits import ahead_lines, delaying, start_lines
 from paictl.operate.explaining import data, lines, parts
 from paictl.scheduler.explain.data import (
     Change,

@@ -235,7 +235,7 @@ def test_what_is_not_declared_cannot_be_read(field: str) -> None:
 
 
 def test_a_policy_that_reads_too_much_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paictl.sim.policies.sjf import Sjf
+    from paictl.sim.policies.queue import Sjf
 
     monkeypatch.setattr(Sjf, "knows", NOTHING)
     with pytest.raises(KnowledgeError, match="work"):

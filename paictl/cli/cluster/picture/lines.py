@@ -13,7 +13,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.marks import (
     BAD,
     BAD_STYLE,

@@ -14,7 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture import By
 from paictl.cli.segments import Line
 from paictl.cluster.picture import Picture
 from paictl.config.reading.source import printable

@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from paictl import i18n
-from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.marks import BAD_STYLE, HEADING, INDENT, Marks, clipped, cut, flow, padded
 from paictl.cli.console import said, spoken
 from paictl.cli.segments import Line, Segment

@@ -8,10 +8,9 @@ from shlex import quote
 from typing import Final
 
 from paictl.cluster.kubernetes.names import NAMESPACE
-from paictl.cluster.kubernetes.pieces import digest, pack
 from paictl.cluster.kubernetes.pushing import encoded, version_manifest
 from paictl.cluster.kubernetes.services.kinds import NODE, digest_of, marked, rank_of
-from paictl.cluster.kubernetes.store import Head, VersionEntry, key_of, manifest_of, object_name
+from paictl.cluster.kubernetes.store import Head, VersionEntry, digest, key_of, manifest_of, object_name, pack
 from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.cluster.manifests.context import Renderer
 from paictl.cluster.manifests.writing import Exported, to_document, to_yaml

@@ -12,7 +12,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.frozen import frozen
 from paictl.units import Millis, from_unix, rfc3339
 from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus

@@ -21,7 +21,7 @@ from paictl.cluster.kubernetes.paijob.names import (
     user_label,
 )
 from paictl.cluster.kubernetes.paijob.record import JobRecord, read_record
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.cluster.taking import with_wishes
 from paictl.cluster.values import JobRequest
 from paictl.frozen import frozen_caching

@@ -9,7 +9,7 @@ from typing import Any, Final
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
-from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.pods.times import read_time
 from paictl.frozen import frozen
 from paictl.scheduler.wire import GATE, PREEMPTED_FOR, noted_devices, noted_instances
 from paictl.workload.lifecycle import PodChange

@@ -18,8 +18,8 @@ from paictl.cluster.kubernetes.services.kinds import (
     label_of,
     rank_of,
 )
+from paictl.cluster.kubernetes.services.nodes import taint, tainted, taints_of, untainted
 from paictl.cluster.kubernetes.services.record import Item
-from paictl.cluster.kubernetes.services.tainting import taint, tainted, taints_of, untainted
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError

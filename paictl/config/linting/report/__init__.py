@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from paictl.config.linting.report.github import github
-from paictl.config.linting.report.gitlab import gitlab
+from paictl.config.linting.report.codehosts import github, gitlab, sarif
 from paictl.config.linting.report.json import json
 from paictl.config.linting.report.junit import junit
-from paictl.config.linting.report.sarif import sarif
 from paictl.config.linting.report.text import Line, annotated, concise
 from paictl.config.linting.validate import Report
 from paictl.i18n import translated

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paictl.config.linting.report.data import encodable, json_lines
+from paictl.config.linting.report.codehosts import encodable, json_lines
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
 from paictl.config.reading.problem import Problem, Severity, edits_of

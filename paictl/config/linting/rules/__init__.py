@@ -19,7 +19,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "file": ("file",),
     "shape": ("shape.types", "shape.keys"),
     "hosts": ("hosts.lines", "hosts.machines"),
-    "settings": ("settings.login", "settings.network", "settings.values", "settings.deploy"),
+    "settings": ("settings.login", "settings.network", "settings.values"),
     "layout": ("layout.skus", "layout.machines"),
     "hived": (
         "hived.cell_types",

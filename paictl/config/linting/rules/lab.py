@@ -29,12 +29,21 @@ Passes::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.lab import Ids, ids_in
 from paictl.config.reading.nodes import ScalarNode
 from paictl.i18n import text
 from paictl.words import nearest
+
+Ids: TypeAlias = AbstractSet[str]
+
+
+def ids_in(document: Document, part: str) -> Ids:
+    """The ids of the steps, checks or near misses (`part`) of a lab."""
+    named = (mapping.text("id") for mapping in document.top.sequence(part).mappings())
+    return {name.text for name in named if name is not None}
 
 
 @rule("LAB901", "unknown-lab-id", ERROR)

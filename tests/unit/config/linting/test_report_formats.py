@@ -14,7 +14,7 @@ import junitparser
 import pytest
 
 from paictl.config.linting.report import FORMATS, plain
-from paictl.config.linting.report.data import fingerprints
+from paictl.config.linting.report.codehosts import fingerprints
 from paictl.config.linting.validate import CheckedFile, Report, validate
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load, load_memory

@@ -6,7 +6,7 @@ import pytest
 
 from paictl.config.linting.fix import fix
 from paictl.config.linting.report import FORMATS, plain
-from paictl.config.linting.report.data import fingerprints
+from paictl.config.linting.report.codehosts import fingerprints
 from paictl.config.linting.validate import validate
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paictl.sim.cluster import Cluster, mixed
 from paictl.sim.job import Job
-from paictl.sim.placement.table import PLACEMENTS
+from paictl.sim.placement import PLACEMENTS
 from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView
 from paictl.units import Millis

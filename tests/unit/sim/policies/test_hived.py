@@ -16,7 +16,7 @@ from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, from_text
 from paictl.sim.placement.consolidate import Consolidate
-from paictl.sim.policies.hived_quotas import shares
+from paictl.sim.policies.hived_parameters import shares
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.programs.configurations import Option, chosen
 from paictl.sim.programs.genetic import Allotment, searched
+from paictl.sim.programs.linear import Option, chosen
 from paictl.sim.programs.steps import Measurement, StepModel, best_sizes, fitted
 
 TRUE = StepModel(0.01, 0.001, 0.05, 0.004, 0.02, 0.002, 1.0)

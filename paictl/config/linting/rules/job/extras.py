@@ -30,10 +30,9 @@ from paictl.errors import PaictlError
 from paictl.i18n import listed, text
 from paictl.words import nearest
 from paictl.workload.fields import Fields, JobError, steps_of
-from paictl.workload.images import image_checks
 from paictl.workload.job import SAVE_ON_SIGTERM, Restart, grace_refusal
 from paictl.workload.mounts import mounts_of
-from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH, STORAGE, TENSORBOARD
+from paictl.workload.plugins import CMD, GIT, IMAGE_CHECKER, KNOWN, PLUGINS, SSH, STORAGE, TENSORBOARD, image_checks
 from paictl.workload.ports import tensorboard_of
 from paictl.workload.runlimits import limit_of
 from paictl.workload.ssh import ssh_of
