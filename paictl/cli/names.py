@@ -89,62 +89,6 @@ def presets() -> list[str]:
     return list(PRESETS)
 
 
-def policies(incomplete: str) -> list[str]:
-    """Policies of the simulator; behind a policy's colon its parameters, and behind their equals sign what they may be.
-
-    Written as a whole (`las:dimension=1`), as a shell that does not take `:` and `=` for ends of words needs it.
-    """
-    from paictl.sim.policies.parameters import described
-    from paictl.sim.policies.table import known_policies, policy_class
-
-    name, colon, rest = incomplete.partition(":")
-    if not colon or name not in known_policies():
-        return known_policies()
-    done, _, last = rest.rpartition(",")
-    before = f"{name}:{done}," if done else f"{name}:"
-    parameters = described(policy_class(name).Parameters)
-    key, equals, _ = last.partition("=")
-    if equals:
-        words = next(
-            (
-                parameter.allowed.split(" | ")
-                for parameter in parameters
-                if parameter.name == key and " | " in parameter.allowed
-            ),
-            [],
-        )
-        return [f"{before}{key}={word}" for word in words]
-    return [f"{before}{parameter.name}=" for parameter in parameters]
-
-
-def policy_names() -> list[str]:
-    """Policies of the simulator."""
-    from paictl.sim.policies.table import known_policies
-
-    return known_policies()
-
-
-def traces() -> list[str]:
-    """The traces that come with paictl; files are completed by the shell."""
-    from paictl.sim.traces.source import packaged
-
-    return list(packaged())
-
-
-def trace_formats() -> list[str]:
-    """Formats of traces."""
-    from paictl.sim.traces.load import FORMATS
-
-    return [entry.name for entry in FORMATS]
-
-
-def mixes() -> list[str]:
-    """Mixes of jobs from which a trace can be made."""
-    from paictl.sim.generate import MIXES
-
-    return list(MIXES)
-
-
 def labs() -> list[str]:
     """Ids of the labs."""
     from paictl.lab.manifest import all_labs
