@@ -8,6 +8,7 @@ import pytest
 
 from paictl.cli.command import Lazy
 from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
+from paictl.cli.extender.commands import VERBS as EXTENDER_VERBS
 from paictl.cli.sim.commands import VERBS as SIM_VERBS
 from tests.unit.cli.conftest import Paictl
 
@@ -27,8 +28,8 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         assert all(option in help_page for option in options)
 
 
-LATE = [(group, verb, lazy) for group, verbs in {"deploy": DEPLOY_VERBS, "sim": SIM_VERBS}.items()
-        for verb, lazy in verbs.items()]  # fmt: skip
+TABLES = {"deploy": DEPLOY_VERBS, "extender": EXTENDER_VERBS, "sim": SIM_VERBS}
+LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()]
 
 
 @pytest.mark.parametrize(("group", "verb", "lazy"), LATE)
