@@ -9,6 +9,7 @@ import pytest
 from paictl.cli.command import Lazy
 from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
 from paictl.cli.extender.commands import VERBS as EXTENDER_VERBS
+from paictl.cli.job import VERBS as JOB_VERBS
 from paictl.cli.sim.commands import VERBS as SIM_VERBS
 from tests.unit.cli.conftest import Paictl
 
@@ -28,7 +29,7 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         assert all(option in help_page for option in options)
 
 
-TABLES = {"deploy": DEPLOY_VERBS, "extender": EXTENDER_VERBS, "sim": SIM_VERBS}
+TABLES = {"deploy": DEPLOY_VERBS, "extender": EXTENDER_VERBS, "job": JOB_VERBS, "sim": SIM_VERBS}
 LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()]
 
 
