@@ -1,6 +1,6 @@
 """What `paictl extender serve` and `paictl placer serve` have in common: their options, declared once, and their start.
 
-Heavy imports happen inside the functions, so that ``paictl --help`` stays fast.
+Imports that need the extra k8s are inside the functions, so that help works without it.
 """
 
 from __future__ import annotations
@@ -109,24 +109,24 @@ class ServeOptions:
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None
 
     def settings(self, deadline: float, **own: Any) -> DoorSettings:
-        """What a process is told, with the settings that only one door has. Raises `PaictlError` for a bad option."""
-        from paictl.cluster.pods.labels import DEVICES
+        """The settings of a process; `own` are those that only one door has. Raises `PaictlError` for a bad option."""
         from paictl.doors.service import DoorSettings
 
         host, port = address(self.listen)
+        if self.device:
+            own["devices"] = tuple(self.device)
         _check_certificate(self.tls_cert, self.tls_key, self.tls_client_ca)
         return DoorSettings(
             config=self.config, sharing=self.sharing, host=host, port=port, certificate=self.tls_cert,
             key=self.tls_key, client_authority=self.tls_client_ca, elect=self.leader_elect,
             lease=namespaced("--lease", self.lease), pod=namespaced("--pod", self.pod) if self.pod else None,
             delete_after=self.delete_after, longest_grace=self.longest_grace, heal_after=self.heal_after,
-            bad_device_deadline=self.bad_device_deadline, deadline=deadline,
-            devices=tuple(self.device) if self.device else DEVICES, require_grants=self.require_grants,
+            bad_device_deadline=self.bad_device_deadline, deadline=deadline, require_grants=self.require_grants,
             accounts=self.accounts, maintenance=self.maintenance, dump=self.dump, **own,
         ).with_devices(self.devices, self.device_class, self.device_driver)  # fmt: skip
 
     def connect(self, service: type[Service], settings: DoorSettings) -> Service:
-        """The process of a door, about to run. Raises `PaictlError`; findings in the configuration are said first."""
+        """The process of a door, ready to run. Raises `PaictlError`, after printing findings in the configuration."""
         from paictl.doors.configuration import FindingsError
         from paictl.remote.kube.client import connect
 

@@ -8,16 +8,63 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
+import typer
 import yaml
 
-from paictl.cli import console
-from paictl.cli.console import write_file
+from paictl.cli import console, names
+from paictl.cli.clusters import StateOption, me, open_cluster
+from paictl.cli.command import App
+from paictl.cli.console import Output, write_file
+from paictl.cli.joboptions import JobName, UserOption, find
+from paictl.cli.jobsubmit import submit
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text
 from paictl.operate.cloning import JobCopy
-from paictl.operate.cloning import clone as clone
+from paictl.operate.cloning import clone as cloned
+
+app = App()
+
+
+@app.command(
+    epilog="""
+    paictl job clone train > again.yaml
+    paictl job clone train --edit
+    paictl job clone train --submit --priority oppo
+"""
+)
+def clone(
+    job: JobName,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the new job (default: the next free number).")
+    ] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the job's.")
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Open it in $EDITOR, then submit it.")] = False,
+    again: Annotated[bool, typer.Option("--submit", help="Submit it without changes.")] = False,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Print a submitted job as a job file, under a free name; or submit it again."""
+    cluster, whose = open_cluster(state), user or me()
+    copy = cloned(cluster, find(cluster, job), whose, name).instead(vc, priority)
+
+    def send(path: str) -> None:
+        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, tags=None,
+               template=None, settings_=None, user=whose, output=Output.TABLE, state=state)  # fmt: skip
+
+    if edit:
+        _edited(copy, send)
+    elif again:
+        _submitted(copy, send)
+    else:
+        _show(copy)
 
 
 def _text(copy: JobCopy) -> str:
@@ -25,16 +72,16 @@ def _text(copy: JobCopy) -> str:
     return written
 
 
-def show(copy: JobCopy) -> None:
-    """The file on stdout; what is missing in it on stderr."""
+def _show(copy: JobCopy) -> None:
+    """Write the file to stdout, and what is missing in it to stderr."""
     if copy.masked:
         fields = listed(copy.masked)
         console.warning(text("fill in the values that the cluster does not return: {fields}", fields=fields))
     write_file(_text(copy).rstrip("\n"))
 
 
-def require_values(copy: JobCopy) -> None:
-    """Raise `PaictlError` if a job cannot be submitted again as it is."""
+def _require_values(copy: JobCopy) -> None:
+    """Raise `PaictlError` if values are missing in a job."""
     if copy.masked:
         raise PaictlError(
             text("the cluster does not return the values of {fields}", fields=listed(copy.masked)),
@@ -42,9 +89,9 @@ def require_values(copy: JobCopy) -> None:
         )
 
 
-def submitted(copy: JobCopy, submit: Callable[[str], None]) -> None:
-    """Submit the file as it is; raises `PaictlError` if something in it is missing."""
-    require_values(copy)
+def _submitted(copy: JobCopy, submit: Callable[[str], None]) -> None:
+    """Submit the file unchanged; raises `PaictlError` if values are missing in it."""
+    _require_values(copy)
     path = _written(copy)
     try:
         submit(str(path))
@@ -60,10 +107,10 @@ def _written(copy: JobCopy) -> Path:
     return Path(name)
 
 
-def edited(copy: JobCopy, submit: Callable[[str], None]) -> None:
-    """Let the user edit the file, then submit it; a file that was refused is kept.
+def _edited(copy: JobCopy, submit: Callable[[str], None]) -> None:
+    """Let the user edit the file, then submit it; a file that is rejected is kept.
 
-    Nothing is submitted if it is left as it was and something in it is missing, or the editor fails.
+    Nothing is submitted if the editor fails, or if values are missing and the file was not changed.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor:
@@ -81,7 +128,7 @@ def edited(copy: JobCopy, submit: Callable[[str], None]) -> None:
         raise PaictlError(text("the editor ended with exit code {code}; nothing was submitted", code=code))
     if copy.masked and path.read_text(encoding="utf-8") == _text(copy):
         path.unlink()
-        require_values(copy)
+        _require_values(copy)
     try:
         submit(str(path))
     except PaictlError:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from paictl.cli import console
-from paictl.cli.clusters import clock_text, plain
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
+from paictl.cli.command import App
 from paictl.cli.console import Output, clauses, said, spoken, write, write_data, write_table
+from paictl.cli.joboptions import JobName, find
 from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, JobView, MemberRepair
 from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
 from paictl.units import span_text
+
+app = App()
 
 
 def job_data(job: JobView) -> dict[str, Any]:
@@ -23,8 +27,14 @@ def job_data(job: JobView) -> dict[str, Any]:
     return data
 
 
-def show(cluster: Cluster, job: JobView, output: Output) -> None:
-    """Write a job."""
+@app.command(epilog="paictl job show train")
+def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Show one job with its tasks: where they run, on which devices; and how its attempts ended, if it was retried."""
+    cluster = open_cluster(state)
+    _show(cluster, find(cluster, job), output)
+
+
+def _show(cluster: Cluster, job: JobView, output: Output) -> None:
     attempts = attempts_of(job, cluster.events(f"job/{job.key}"))
     if output is not Output.TABLE:
         write_data({**job_data(job), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)

@@ -1,7 +1,7 @@
 """Names that a shell can complete: of jobs, nodes, virtual clusters, services, versions, labs and steps.
 
-Whatever goes wrong here means that nothing is offered: a shell that completes is no place for errors. Modules are
-loaded inside, because every command names these functions and only completion calls them.
+Errors are suppressed, and nothing is offered: a shell cannot show them while it completes. Imports are inside the
+functions, because the options of most commands name these functions and only completion calls them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Names = Iterable[str]
 
 
 def _of_cluster(context: typer.Context, ask: Callable[[Cluster], Names]) -> list[str]:
-    """What a cluster answers; empty if it does not exist or is broken."""
+    """The names that a cluster returns; none if it does not exist or is broken."""
     from paictl.cluster.targets import chosen_name, open_target
 
     state = context.params.get("state")
@@ -34,7 +34,7 @@ def _of_cluster(context: typer.Context, ask: Callable[[Cluster], Names]) -> list
 
 
 def clusters() -> list[str]:
-    """Clusters that can be named."""
+    """The known clusters."""
     from paictl.cluster.targets import targets
 
     with suppress(PaictlError, OSError):
@@ -43,7 +43,7 @@ def clusters() -> list[str]:
 
 
 def jobs(context: typer.Context) -> list[str]:
-    """Jobs of the cluster: USER~NAME, and the names alone that only one user has."""
+    """Jobs of the cluster: USER~NAME, and NAME alone where it is unique."""
 
     def ask(cluster: Cluster) -> Names:
         keys = [job.key for job in cluster.jobs()]
@@ -83,66 +83,10 @@ def priorities() -> list[str]:
 
 
 def presets() -> list[str]:
-    """Clusters that `cluster up` can make without files."""
+    """Presets of `cluster up`."""
     from paictl.cluster.presets import PRESETS
 
     return list(PRESETS)
-
-
-def policies(incomplete: str) -> list[str]:
-    """Policies of the simulator; behind a policy's colon its parameters, and behind their equals sign what they may be.
-
-    Written as a whole (`las:dimension=1`), as a shell that does not take `:` and `=` for ends of words needs it.
-    """
-    from paictl.sim.policies.parameters import described
-    from paictl.sim.policies.table import known_policies, policy_class
-
-    name, colon, rest = incomplete.partition(":")
-    if not colon or name not in known_policies():
-        return known_policies()
-    done, _, last = rest.rpartition(",")
-    before = f"{name}:{done}," if done else f"{name}:"
-    parameters = described(policy_class(name).Parameters)
-    key, equals, _ = last.partition("=")
-    if equals:
-        words = next(
-            (
-                parameter.allowed.split(" | ")
-                for parameter in parameters
-                if parameter.name == key and " | " in parameter.allowed
-            ),
-            [],
-        )
-        return [f"{before}{key}={word}" for word in words]
-    return [f"{before}{parameter.name}=" for parameter in parameters]
-
-
-def policy_names() -> list[str]:
-    """Policies of the simulator."""
-    from paictl.sim.policies.table import known_policies
-
-    return known_policies()
-
-
-def traces() -> list[str]:
-    """The traces that come with paictl; files are completed by the shell."""
-    from paictl.sim.traces.source import packaged
-
-    return list(packaged())
-
-
-def trace_formats() -> list[str]:
-    """Formats of traces."""
-    from paictl.sim.traces.load import FORMATS
-
-    return [entry.name for entry in FORMATS]
-
-
-def mixes() -> list[str]:
-    """Mixes of jobs from which a trace can be made."""
-    from paictl.sim.generate import MIXES
-
-    return list(MIXES)
 
 
 def labs() -> list[str]:
@@ -155,7 +99,7 @@ def labs() -> list[str]:
 
 
 def steps(context: typer.Context) -> list[str]:
-    """Steps and checks of the lab that a command is about."""
+    """Steps and checks of the lab that the command names, or of the current one."""
     from paictl.lab.fitting import session_of
 
     word: Any = context.params.get("lab")

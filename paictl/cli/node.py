@@ -12,8 +12,8 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
-from paictl.cli.deploy.files import BreakLock
 from paictl.cli.maintenance import window_line
+from paictl.cli.options import BreakLock
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
@@ -192,7 +192,7 @@ def _change(names: list[str], change: str, state: Path | None) -> None:
 
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
-    """What a change of a node left as it was, and what to do about it."""
+    """What a change did not change about a node, and what to do about it."""
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
@@ -215,7 +215,7 @@ _DEVICES: Final = {
     (False, False): ("device {which} of node {name} healed", "devices {which} of node {name} healed"),
     (False, True): ("device {which} of node {name} healed already", "devices {which} of node {name} healed already"),
 }  # fmt: skip
-"""By whether they were made to fail, and whether they were so before: of one, of several."""
+"""By whether devices were made to fail, and whether they had been before: for one device, for several."""
 
 
 @app.command(
@@ -242,7 +242,7 @@ def add(
     if files is not None:
         if sku is not None:
             raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
-        from paictl.cli import nodemembers  # late: what deploys
+        from paictl.cli import nodemembers  # late: needs the extras k8s and deploy
 
         nodemembers.add(name, address, like, files)
         return
@@ -276,7 +276,7 @@ def remove(
     """Remove nodes; pods start elsewhere. A real machine (-m -w -c) is drained, and cleaned of the cluster."""
     files = nodefiles.files_of(masters, workers, config)
     if files is not None:
-        from paictl.cli import nodemembers  # late: what deploys
+        from paictl.cli import nodemembers  # late: needs the extras k8s and deploy
 
         nodemembers.remove(names, files, timeout, yes=yes, break_lock=break_lock)
         return

@@ -30,7 +30,7 @@ class Files:
 
 
 def files_of(masters: str | None, workers: str | None, config: str | None) -> Files | None:
-    """The three files; None where none is named, and `PaictlError` for one without the others."""
+    """The three files; None if none is given. Raises `PaictlError` for some without the others."""
     if masters and workers and config:
         return Files(masters, workers, config)
     if masters or workers or config:

@@ -1,4 +1,4 @@
-"""The machines behind `paictl node run`, `copy` and `ssh`: which they are, how to sign in, and what came of it."""
+"""The machines behind `paictl node run`, `copy` and `ssh`: which ones, how to sign in, and the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
 def inventory_of(
     files: tuple[str | None, str | None, str | None], login: tuple[str | None, Path | None, bool, bool], only: list[str]
 ) -> Inventory:
-    """The target hosts: those of the files where they are given, else those of the cluster."""
+    """The target hosts: those in the files if given, else those of the cluster."""
     require_deploy()
     user, key, ask, ask_sudo = login
     masters, workers, config = files
@@ -83,7 +83,7 @@ def _asked(what: str) -> str:
 
 
 def fleet_of(inventory: Inventory, accept_new: bool, output: Output) -> Fleet:
-    """Connections to the hosts; as a table, what they write appears at once."""
+    """Connections to the hosts; with table output, what they write is shown immediately."""
     return Fleet(inventory, SshOptions(accept_new=accept_new), _listener(inventory, output))
 
 
@@ -103,7 +103,7 @@ def _listener(inventory: Inventory, output: Output) -> Listener:
 
 
 def end(results: dict[str, HostResult], output: Output) -> None:
-    """Say what went wrong where, and end with the exit code of all of them."""
+    """Report failures by host, and end with the exit code for all of them."""
     if output is not Output.TABLE:
         console.write_data([_data(result) for result in results.values()], output)
     for result in results.values():

@@ -1,19 +1,16 @@
-"""`paictl node run`, `copy` and `ssh`: the machines behind the nodes, by SSH, many at once."""
+"""`paictl node run`, `copy` and `ssh`: the machines behind the nodes, many at once over SSH."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.console import Output
 from paictl.cli.options import OutputOption
-
-if TYPE_CHECKING:
-    pass
 
 RUN_EPILOG = """
     paictl node run -m master.csv -w worker.csv -c config.yaml uptime
@@ -61,7 +58,7 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run a command on many hosts at once; output appears as it is written."""
-    from paictl.cli import nodefleet
+    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
 
     inventory = nodefleet.inventory_of(
         (masters, workers, config), (user, key, ask_password, ask_sudo_password), node or []
@@ -89,7 +86,7 @@ def copy(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Copy a file to many hosts (or from them), verified and renamed into place."""
-    from paictl.cli import nodefleet
+    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
 
     inventory = nodefleet.inventory_of(
         (masters, workers, config), (user, key, ask_password, ask_sudo_password), node or []
@@ -117,7 +114,7 @@ def ssh(
     accept_new: AcceptNew = False,
 ) -> None:
     """Open a shell on a host; its host key is verified as always."""
-    from paictl.cli import nodefleet
+    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
 
     inventory = nodefleet.inventory_of((masters, workers, config), (user, key, False, False), [name])
     command = nodefleet.shell_command(inventory.hosts[0], inventory.login, accept_new=accept_new)

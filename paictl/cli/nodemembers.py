@@ -1,4 +1,4 @@
-"""`paictl node add` and `remove` on a real cluster: the three files say which, and how to get into the machines."""
+"""`paictl node add` and `remove` on a real cluster: the three files name it, and say how to sign in to machines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _client(deployment: Deployment) -> KubeClient:
 
 
 def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool, break_lock: bool) -> None:
-    """Take workers out, one after the other; the first that does not work ends it."""
+    """Remove workers one by one; stops at the first failure."""
     deployment, cluster = _opened(files)
     machines = [worker_of(deployment, name) for name in names]
     client = _client(deployment)
@@ -68,7 +68,7 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool, bre
 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:
-    """Show the affected jobs, and ask; refuse if nothing would restart a pod."""
+    """Show the affected jobs and ask for confirmation; refuses if nothing would restart a pod."""
     name = made.machine.name
     pods = pods_to_move(client, name)
     refuse_lonely(pods, name)
@@ -97,7 +97,7 @@ def _take_out(
 
 
 def add(name: str, address: str | None, like: str | None, files: Files) -> None:
-    """Let a worker join, and name it in the configuration."""
+    """Let a worker join, and add it to the configuration."""
     deployment, cluster = _opened(files)
     machine = _machine(deployment, name, address)
     made = plan_joining(cluster, machine, like)

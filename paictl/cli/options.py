@@ -75,6 +75,10 @@ OutputOption = Annotated[
     Output, typer.Option("--output", "-o", callback=take_form, help="Output format.", show_default=False)
 ]
 
+BreakLock = Annotated[
+    bool, typer.Option("--break-lock", help="Replace the lock of an abandoned run on another machine.")
+]
+
 WatchTimeout = Annotated[
     float | None,
     typer.Option("--timeout", min=0, metavar="SECONDS", help="With --watch: end after this time, with exit code 0."),

@@ -21,6 +21,7 @@ from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate.users.accounts import ADMIN_PASSWORD, SECTION, bootstrap, named_administrator
+from paictl.server import serving
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
@@ -30,7 +31,7 @@ app = App(help="Serve the REST API and the portal of a cluster.")
 
 @app.callback()
 def group() -> None:
-    """Hold the command, which stands at the top by its own name."""
+    """Keep the command a command of its own, under the name serve."""
 
 
 @app.command(
@@ -75,23 +76,19 @@ def serve(
 
     Without HTTPS, only this machine can connect, unless you name a proxy that has it.
     """
-
-    from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of, tasks_at
-    from paictl.server.serving import serve as answer
-
     host, port = address(listen, least=0)
     secret = _secret_in(oidc_client_secret) if oidc_client_secret else ""
-    chosen = ServerSettings(
+    chosen = serving.ServerSettings(
         host,
         port,
         tls_cert,
         tls_key,
-        networks_of(behind_proxy or ()),
+        serving.networks_of(behind_proxy or ()),
         secret,
-        tasks_at(tasks),
+        serving.tasks_at(tasks),
         *address(tasks_listen, least=0),
     )
-    check(chosen)
+    serving.check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
 
     def connect() -> Cluster:
@@ -99,16 +96,16 @@ def serve(
 
     cluster = connect()
     bootstrap(cluster)
-    log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
+    serving.log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
     target = None if in_cluster else find_target(name, state)
-    answer(
+    serving.serve(
         chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
         lambda where: _say(cluster, where), None if in_cluster else extension_here(),
     )  # fmt: skip
 
 
 def _say(cluster: Cluster, where: str) -> None:
-    """Where to sign in, as whom, and where the password is."""
+    """Print where to sign in, as which user, and where the password is."""
     console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where))
     administrators = [account for account in cluster.users.accounts() if account.admin]
     if not administrators:
@@ -133,7 +130,7 @@ def _say(cluster: Cluster, where: str) -> None:
 
 
 def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[], Cluster]:
-    """Where threads get their clusters: one per thread; a remote cluster, whose jobs are watched, is shared."""
+    """Gives each thread its cluster: one of its own, or a shared one if its jobs are watched, as on Kubernetes."""
     if not isinstance(cluster, FollowsJobs):
         return connect
     cluster.follow_jobs()

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-from paictl.cli import console, jobstreams
+import typer
+
+from paictl.cli import console, jobstreams, names
+from paictl.cli.clusters import StateOption, me, open_cluster
+from paictl.cli.command import App
+from paictl.cli.joboptions import UserOption
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, NotStartedError, UnsupportedError
 from paictl.errors import PaictlError
@@ -13,12 +19,75 @@ from paictl.operate.cloning import free_name
 from paictl.operate.sessions import NOTEBOOK, NOTEBOOK_PORT, ROLE, SessionSpec, session_data, shell_command
 from paictl.units import DurationError, parse_duration, span_text
 
+app = App()
+
 _LEAST_IDLE = 60
-"""Seconds; the session looks for shells every few seconds, and the first one takes a while to come."""
+"""Seconds: the session checks for shells every few seconds, and the first one needs time to start."""
 
 
-def wish(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None) -> SessionSpec:
-    """What a session asks for; raises `PaictlError` for a malformed or too short time."""
+@app.command(
+    "run",
+    epilog="""
+    paictl job run --interactive pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime --gpu 1
+    paictl job run --interactive ubuntu:24.04 --gpu 0 --cpu 8 --memory 16384 --idle-timeout 30m
+    paictl job run --interactive python:3.12 -- python3
+    paictl job run --notebook quay.io/jupyter/pytorch-notebook:cuda12-latest --keep
+""",
+)
+def run(
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Image of the session.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A command instead of a shell.")
+    ] = None,
+    *,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Start a shell; the session ends when the shell exits.")
+    ] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook", help="JupyterLab of the image, open to this machine until Ctrl-C.")
+    ] = False,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, help="Devices.")] = 1,
+    cpu: Annotated[int, typer.Option("--cpu", min=0, help="CPUs.")] = 4,
+    memory: Annotated[int, typer.Option("--memory", min=0, metavar="MIB", help="Memory in MiB.")] = 8192,
+    sku: Annotated[str | None, typer.Option("--sku", help="SKU type (default: any).")] = None,
+    vc: Annotated[str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster.")] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the job (default: session-N or notebook-N).")
+    ] = None,
+    idle_timeout: Annotated[
+        str,
+        typer.Option(
+            "--idle-timeout", metavar="SPAN", help="End the session after this long without a shell or other use."
+        ),
+    ] = "1h",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it when the shell ends, or at Ctrl-C.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the session to start.")
+    ] = 600,
+    user: UserOption = None,
+    state: StateOption = None,
+) -> None:
+    """Run a session: a task with a shell or a notebook, which gives its devices back when you are done."""
+    if interactive == notebook or (notebook and command):
+        raise PaictlError(
+            text("paictl job run needs either --interactive or --notebook"),
+            hint=text("for a job from a file: paictl job submit FILE"),
+        )
+    cluster = open_cluster(state)
+    spec = session_spec(image, gpu, cpu, memory, idle_timeout, sku)
+    code = run_session(
+        cluster, user or me(), spec, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
+        timeout=timeout, notebook=notebook,
+    )  # fmt: skip
+    if code:
+        raise typer.Exit(code)
+
+
+def session_spec(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None) -> SessionSpec:
+    """What a session requests; raises `PaictlError` for an invalid time."""
     try:
         seconds = parse_duration(idle)
     except DurationError as error:
@@ -31,13 +100,13 @@ def wish(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: str | None
     return SessionSpec(image, gpu, cpu, memory, int(seconds), sku)
 
 
-def run(
+def run_session(
     cluster: Cluster, user: str, spec: SessionSpec, command: tuple[str, ...], *, name: str | None, vc: str | None,
     priority: str | None, keep: bool, timeout: float, notebook: bool = False,
 ) -> int:  # fmt: skip
-    """The exit code of the session's shell; a `notebook` is open to this machine until Ctrl-C.
+    """Run a session; returns the exit code of its shell. A `notebook` is open to this machine until Ctrl-C.
 
-    Raises `PaictlError` for a session that cannot be, or does not start.
+    Raises `PaictlError` for a session that is not possible, or does not start.
     """
     if isinstance(cluster, HandClock):
         raise UnsupportedError(

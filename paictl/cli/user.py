@@ -18,6 +18,7 @@ from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
+from paictl.operate.users import accounts as operate
 from paictl.operate.users import devicecode
 from paictl.operate.users.passwords import generated
 from paictl.remote.oidc.provider import DeviceCode
@@ -131,15 +132,14 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a user. A terminal asks for the password; scripts pass it on standard input with --password-stdin."""
-    from paictl.operate.users.accounts import NewUser, check_free, check_vcs
-    from paictl.operate.users.accounts import add as added
-
     cluster = open_cluster(state)
-    check_vcs(cluster, vc or ())
+    operate.check_vcs(cluster, vc or ())
     if not with_jobs and cluster.users.account(name) is None:
-        check_free(cluster, name)
+        operate.check_free(cluster, name)
     if generate_password is None:
-        account = added(cluster.users, NewUser(name, _password(name, password_stdin), admin, vc or (), email))
+        account = operate.add(
+            cluster.users, operate.NewUser(name, _password(name, password_stdin), admin, vc or (), email)
+        )
     else:
         if password_stdin:
             raise PaictlError("--generate-password and --password-stdin exclude each other")
@@ -148,7 +148,7 @@ def add(
             generate_password.parent, {generate_password.name: f"{password}\n"}, mode=0o600
         )  # before the account: a lost password would lock the user out
         try:
-            account = added(cluster.users, NewUser(name, password, admin, vc or (), email))
+            account = operate.add(cluster.users, operate.NewUser(name, password, admin, vc or (), email))
         except BaseException:
             written[0].unlink(missing_ok=True)
             raise
@@ -159,11 +159,9 @@ def add(
 @app.command(epilog="paictl user passwd ann")
 def passwd(name: Name, *, password_stdin: Stdin = False, state: StateOption = None) -> None:
     """Change a user's password; the user has to sign in again everywhere."""
-    from paictl.operate.users.accounts import find, set_password
-
     users = open_cluster(state).users
-    find(users, name)  # before anybody types a password
-    set_password(users, name, _password(name, password_stdin))
+    operate.find(users, name)  # before anybody types a password
+    operate.set_password(users, name, _password(name, password_stdin))
     console.outcome(text("password of user {name} changed", name=name), name=name)
 
 
@@ -182,15 +180,12 @@ def grant(
     state: StateOption = None,
 ) -> None:
     """Grant virtual clusters to a user or revoke them; make administrators."""
-    from paictl.operate.users.accounts import check_vcs, find
-    from paictl.operate.users.accounts import grant as granted
-
     if not vc and not revoke and admin is None:
         raise PaictlError("nothing is to be changed", hint="give --vc VC, --revoke VC, --admin or --no-admin")
     cluster = open_cluster(state)
-    find(cluster.users, name)
-    check_vcs(cluster, vc or ())
-    account = granted(cluster.users, name, vc or (), revoke or (), admin=admin)
+    operate.find(cluster.users, name)
+    operate.check_vcs(cluster, vc or ())
+    account = operate.grant(cluster.users, name, vc or (), revoke or (), admin=admin)
     what = "administrator" if account.admin else ", ".join(account.vcs) or "no virtual cluster"
     console.outcome(text("user {name}: {what}", name=name, what=what), name=name, vcs=list(account.vcs),
                     admin=account.admin)  # fmt: skip
@@ -199,12 +194,10 @@ def grant(
 @app.command(epilog="paictl user remove ann")
 def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
     """Remove a user; the jobs stay, and only administrators can change them."""
-    from paictl.operate.users import accounts
-
     users = open_cluster(state).users
-    accounts.find(users, name)
+    operate.find(users, name)
     confirm(text("user {name} will be removed", name=name), name, yes=yes)
-    accounts.remove(users, name)
+    operate.remove(users, name)
     console.outcome(text("user {name} removed", name=name), name=name)
 
 

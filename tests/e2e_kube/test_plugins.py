@@ -236,18 +236,18 @@ def test_a_session_has_a_shell_and_gives_its_devices_back(
 ) -> None:
     reading, typing = os.pipe()  # nobody types anything
     monkeypatch.setattr("sys.stdin", os.fdopen(reading))
-    spec = sessions.wish("ubuntu:24.04", 1, 1, 512, "30m", None)
+    spec = sessions.session_spec("ubuntu:24.04", 1, 1, 512, "30m", None)
     wishes: dict[str, Any] = {"name": None, "vc": "A", "priority": None, "timeout": 60.0}
     words = ("sh", "-c", 'test -f /tmp/.pai-shells/$$ && echo "idle after $TMOUT"')
-    assert sessions.run(cluster, "ann", spec, words, keep=False, **wishes) == 0
+    assert sessions.run_session(cluster, "ann", spec, words, keep=False, **wishes) == 0
     out, err = capfd.readouterr()
     assert out == "idle after 1800\n"
     assert "session ann~session-2 asks for 1 devices, 1 CPUs and 512 MiB in virtual cluster A" in err
     assert "paictl job stop ann~session-2" in err
     until(lambda: cluster.job("ann~session-2").state is JobState.STOPPED, 60, lambda: str(cluster.job("ann~session-2")))
-    assert sessions.run(cluster, "ann", spec, ("true",), keep=True, **wishes) == 0
+    assert sessions.run_session(cluster, "ann", spec, ("true",), keep=True, **wishes) == 0
     assert cluster.job("ann~session-3").state is JobState.RUNNING
     with pytest.raises(JobError, match="no virtual cluster"):
-        sessions.run(cluster, "ann", spec, (), keep=False, **{**wishes, "vc": "C"})
+        sessions.run_session(cluster, "ann", spec, (), keep=False, **{**wishes, "vc": "C"})
     assert len(rig.jobs()) == 2
     os.close(typing)

@@ -1,7 +1,4 @@
-"""`paictl controller`: jobs on a Kubernetes cluster.
-
-Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
-"""
+"""`paictl controller`: jobs on a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -13,8 +10,10 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.options import address, namespaced
+from paictl.cluster.doors import server_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.units import parse_duration
 
 HELP = "Run the job controller of a Kubernetes cluster, which runs submitted jobs."
 app = App(help=HELP)
@@ -46,13 +45,11 @@ def serve(
 
     The exit code is 0 after a clean end, 2 if the process cannot continue, 4 if there is no cluster.
     """
-    from paictl.cluster.doors import server_of
-    from paictl.controller.service import ControllerService, ControllerSettings
+    from paictl.controller.service import ControllerService, ControllerSettings  # late: needs the extra k8s
     from paictl.remote.kube.client import connect
-    from paictl.units import parse_duration
 
     host, port = address(listen)
-    server_of(door)  # an unknown door is refused before anything is done
+    server_of(door)  # reject an unknown door before anything is done
     try:
         seconds = float(parse_duration(keep))
     except ValueError as error:

@@ -15,7 +15,7 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken
-from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.services import (
     StartOptions,
     configuration_folder,
@@ -23,6 +23,7 @@ from paictl.cli.deploy.services import (
     say_missing_images,
 )
 from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
+from paictl.cli.options import BreakLock
 from paictl.cluster import registry
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.deploy.apply import Applied, check_plan, make_plan, plan_data, plan_from, prepare

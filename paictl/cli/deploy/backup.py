@@ -12,8 +12,9 @@ from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import said, spoken
-from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster
+from paictl.cli.options import BreakLock
 from paictl.cluster.targets import open_target
 from paictl.deploy import restore as restoring
 from paictl.deploy.archive import read_backup

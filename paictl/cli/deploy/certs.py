@@ -11,8 +11,8 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
-from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment, ssh_options
-from paictl.cli.options import OutputOption
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.options import BreakLock, OutputOption
 from paictl.deploy import certs
 from paictl.errors import ExitCode, PaictlError
 from paictl.places import runs_folder

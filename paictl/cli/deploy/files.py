@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
+from paictl.config.linting.report import FORMATS
+from paictl.config.making.generate import read_inputs
+from paictl.deploy.inventory import Deployment, deployment_of, route_api
 from paictl.errors import ExitCode
 from paictl.remote import require_deploy
-
-if TYPE_CHECKING:
-    from paictl.deploy.inventory import Deployment
-    from paictl.remote.ssh.link import SshOptions
+from paictl.remote.ssh.link import SshOptions
 
 Masters = Annotated[
     str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, one hostname,address per line.")
@@ -25,17 +25,10 @@ AcceptNew = Annotated[
     bool,
     typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key."),
 ]
-BreakLock = Annotated[
-    bool, typer.Option("--break-lock", help="Replace the lock of an abandoned run on another machine.")
-]
 
 
 def read_deployment(masters: str, workers: str, config: str) -> Deployment:
-    """What the files say; ends the command with code 2, showing them, if there are errors in them."""
-    from paictl.config.linting.report import FORMATS
-    from paictl.config.making.generate import read_inputs
-    from paictl.deploy.inventory import deployment_of, route_api
-
+    """The deployment that the files describe; prints their errors, if any, and ends the command with code 2."""
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
         console.write_segments(FORMATS["text"](inputs.report))
@@ -48,7 +41,5 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
 
 def ssh_options(accept_new: bool) -> SshOptions:
     """How to connect; raises `PaictlError` if the extra for it is not installed."""
-    from paictl.remote.ssh.link import SshOptions
-
     require_deploy()
     return SshOptions(accept_new=accept_new)

@@ -11,7 +11,8 @@ from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import said, spoken
-from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.options import BreakLock
 from paictl.cluster import registry
 from paictl.deploy.inventory import named
 from paictl.deploy.kubeconfig import context_name, default_kubeconfig, forget

@@ -13,9 +13,9 @@ from paictl.cli.clusters import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
-from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
-from paictl.cli.options import OutputOption
+from paictl.cli.options import BreakLock, OutputOption
 from paictl.cluster.targets import open_target
 from paictl.deploy.artifacts import verify
 from paictl.deploy.upgrade import Upgraded, wished

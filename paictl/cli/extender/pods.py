@@ -1,29 +1,57 @@
-"""Pods from files, and readings as data."""
+"""Pods from files, and how the scheduler reads them, as data."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from paictl.cluster.pods.labels import DEVICES, Rules
+from paictl.cluster.pods.reading import asks, read_pod
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import IssueKind, ReadIssue, parse_yaml
 from paictl.doors.asking import TEMPLATE, devices_of, door_of, run_time_of
+from paictl.doors.configuration import read
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
 if TYPE_CHECKING:
-    from paictl.cluster.pods.labels import Reading, Rules
+    from paictl.cluster.pods.labels import Reading
 
 Json = dict[str, Any]
 
 
-def pods_of(file: str) -> tuple[list[Json], list[Json]]:
+def explained(file: str, config: Path | None, device: Sequence[str] | None) -> list[Json]:
+    """How the scheduler reads each pod of a file: `read` is yes, with the details, or no, with `why`.
+
+    `config` says how many devices a leaf cell of each SKU has; `device` are the resources that count as devices.
+    Raises `PaictlError` naming the file.
+    """
+    rules = Rules(tuple(device) if device else DEVICES, dict(read(config).spec.sku_types) if config else {})
+    pods, owners = _pods_of(file)
+    return [_explained(pod, owners, rules) for pod in pods]
+
+
+def _explained(pod: Json, owners: list[Json], rules: Rules) -> Json:
+    about = pod["metadata"]
+    name = f"{about.get('namespace') or 'default'}/{about.get('name') or about.get('generateName') or '?'}"
+    if not asks(pod):
+        return {"pod": name, "read": "no", "why": "it does not ask for this scheduler"}
+    try:
+        reading = read_pod(pod, str(about.get("uid") or name), name, rules)
+        details = _reading_data(reading) | _counted(pod, reading, owners, rules) | _ways_of(pod, name, reading, owners)
+    except PaictlError as error:
+        return {"pod": name, "read": "no", "why": error.message}
+    return {"pod": name, "read": "yes", **details}
+
+
+def _pods_of(file: str) -> tuple[list[Json], list[Json]]:
     """The pods of a file, and what they may belong to or need (Job, JobSet, ResourceClaimTemplate ...).
 
     They are documents, or in a List or PodList.
@@ -63,20 +91,20 @@ _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 def _documents(content: str, where: str) -> list[Any]:
-    """The documents of a YAML text; raises `PaictlError` with line and column for what kubectl would not take either.
+    """The documents of a YAML text; raises `PaictlError` with line and column for what kubectl rejects too.
 
-    A key that appears twice is such a mistake: most likely the line --- between two objects is missing.
+    A duplicate key is such a mistake: most likely the line --- between two objects is missing.
     """
     deep = False
     starts = [0, *(match.start() for match in _BETWEEN.finditer(content)), len(content)]
     for start, end in pairwise(starts):
-        above = "\n" * content.count("\n", 0, start)  # so that lines are counted from the beginning of the file
+        above = "\n" * content.count("\n", 0, start)  # so that line numbers are those of the file
         tree = parse_yaml(Source(where, above + content[start:end]))
         for issue in tree.issues:
             if issue.kind in _REFUSED:
                 raise _refused(issue)
             deep = deep or issue.kind is IssueKind.TOO_DEEP
-    # libyaml's loader is ten times as fast, but lists in lists without end would overflow its stack.
+    # libyaml's loader is ten times as fast, but deeply nested lists overflow its stack.
     loader = yaml.SafeLoader if deep else _FAST_LOADER
     try:
         return [document for document in yaml.load_all(content, Loader=loader) if document is not None]
@@ -88,7 +116,7 @@ _REFUSED = (IssueKind.SYNTAX, IssueKind.TAB, IssueKind.DUPLICATE_KEY)
 
 
 def _refused(issue: ReadIssue) -> PaictlError:
-    """The error for what keeps a file from being read."""
+    """The error for an issue that makes a file unreadable."""
     line, column = issue.at.source.position(issue.at.start)
     where = f"{issue.at.source.path}:{line}:{column}"
     if issue.kind is IssueKind.TAB:
@@ -103,7 +131,7 @@ def _refused(issue: ReadIssue) -> PaictlError:
 
 
 def _check_texts(about: Json, where: str) -> None:
-    """Raise `PaictlError` for a label or annotation that is no string: the API server refuses such a pod."""
+    """Raise `PaictlError` for a label or annotation that is not a string: the API server rejects such a pod."""
     for field in ("labels", "annotations"):
         values = about.get(field)
         for key, value in values.items() if isinstance(values, dict) else ():
@@ -116,10 +144,10 @@ def _check_texts(about: Json, where: str) -> None:
                 )  # fmt: skip
 
 
-def counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Json:
-    """How many pods the owner of a pod's gang runs, and which label would say so if the pod does not.
+def _counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Json:
+    """How many pods the owner of a pod's gang runs, and the label to add if the pod does not agree.
 
-    Nothing if the owner is not among `owners`. Raises `RequestError` if a number in the owner is none.
+    Empty if the owner is not among `owners`. Raises `RequestError` for an invalid number in the owner.
     """
     owner = owner_of(pod, [owner for owner in owners if owner.get("kind") != TEMPLATE])
     members = gang_of(owner, rules) if owner is not None else ()
@@ -131,17 +159,17 @@ def counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Js
     return {"owner": f"{owner.get('kind')} {owner['metadata'].get('name')} runs {count} ({agrees})"}
 
 
-def ways_of(pod: Json, name: str, reading: Reading, objects: list[Json]) -> Json:
-    """By which door a pod comes, how its containers get devices, and for how long, if it says so.
+def _ways_of(pod: Json, name: str, reading: Reading, objects: list[Json]) -> Json:
+    """The door of a pod, how its containers get devices, and its time limit if it has one.
 
-    Raises `PaictlError` for a pod that would never get any.
+    Raises `PaictlError` for a pod that would never get devices.
     """
     ways = {"door": door_of(pod), "devices": devices_of(pod, name, objects, reading.request.leaf_number)}
     return ways | ({"run time": limit} if (limit := run_time_of(pod)) else {})
 
 
-def reading_data(reading: Reading) -> Json:
-    """A reading field by field, each with where it came from."""
+def _reading_data(reading: Reading) -> Json:
+    """The fields of a reading, with their sources."""
     request = reading.request
     members = ", ".join(f"{pods} x {cells}" for cells, pods in request.members)
     return {

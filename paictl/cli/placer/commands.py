@@ -1,7 +1,4 @@
-"""`paictl placer`: HiveD's guarantees on a kube-scheduler that cannot be configured.
-
-Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
-"""
+"""`paictl placer`: HiveD's guarantees on a kube-scheduler that cannot be configured."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.doors import ServeOptions, serves_door
-from paictl.cli.extender.commands import print_objects
+from paictl.cli.extender.config import print_manifests
 from paictl.i18n import text
 
 HELP = "Place pods that carry the scheduling gate paictl.io/cells, on any stock kube-scheduler."
@@ -39,7 +36,7 @@ def serve(
     The exit code is 0 after a clean end, 1 if the configuration does not validate, 2 if the process cannot continue,
     4 if there is no cluster.
     """
-    from paictl.placer.term import PlacerService
+    from paictl.placer.term import PlacerService  # late: needs the extra k8s
 
     service = options.connect(PlacerService, options.settings(pin_deadline))
     console.info(
@@ -86,11 +83,8 @@ def config_(
 
     On Kubernetes 1.35 there is no v1 MutatingAdmissionPolicy: use --no-policy, and set the gate in each pod.
     """
-    from paictl.doors.manifests import Choices
-
-    choices = Choices(
-        door="gates", gate_policy=policy, namespace=namespace, image=image, replicas=replicas,
+    print_manifests(
+        config, door="gates", gate_policy=policy, namespace=namespace, image=image, replicas=replicas,
         delete_after=delete_after, require_grants=require_grants, tls=tls, devices=devices,
         device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
     )  # fmt: skip
-    print_objects(choices, config)

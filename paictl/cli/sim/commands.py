@@ -1,9 +1,44 @@
-"""`paictl sim`: play traces of jobs without a cluster."""
+"""`paictl sim`: play traces of jobs without a cluster. The module of a verb is loaded when the verb is run."""
 
 from __future__ import annotations
 
-from paictl.cli.command import App
-from paictl.cli.sim import compare, lists, run, size, sweep, what_if
+from paictl.cli.command import App, Lazy
+
+
+def _verb(module: str, summary: str) -> Lazy:
+    return Lazy(f"paictl.cli.sim.{module}", summary, within=True)
+
+
+VERBS = {
+    "run": _verb(
+        "run", "Simulate a trace under a policy and report the results; times are in seconds in data and CSV."
+    ),
+    "compare": _verb("compare", "Simulate a trace under several policies, and compare them job by job."),
+    "sweep": _verb(
+        "sweep",
+        "Simulate traces over ranges of parameters and several seeds; report means with 95 % confidence intervals.",
+    ),
+    "size": _verb(
+        "size",
+        "Find the smallest number of nodes, or of additional nodes, with which a trace meets its targets, "
+        "and the price.",
+    ),
+    "what-if": _verb(
+        "what_if",
+        "Simulate jobs under an old and a new configuration, and show which tenants and jobs wait less or more.",
+    ),
+    "policies": _verb(
+        "policies", "List the policies: what each knows about jobs, its parameters with defaults, its paper."
+    ),
+    "traces": _verb(
+        "traces",
+        "List the formats and built-in traces, or describe a file: jobs, time span, demand, sizes, durations, load.",
+    ),
+    "generate": _verb(
+        "generate", "Generate a trace from a published mix; the same seed gives the same bytes on every machine."
+    ),
+}
+"""The verbs in the order of help, with what `paictl sim -h` says of each."""
 
 EXAMPLES = """
     paictl sim policies
@@ -11,15 +46,7 @@ EXAMPLES = """
     paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
 """
 
-app = App(help="Simulate scheduling policies on traces of jobs.", epilog=EXAMPLES)
-app.command("run", epilog=run.EPILOG)(run.run)
-app.command("compare", epilog=compare.EPILOG)(compare.compare)
-app.command("sweep", epilog=sweep.EPILOG)(sweep.sweep)
-app.command("size", epilog=size.EPILOG)(size.size)
-app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
-app.command("policies", epilog=lists.POLICIES_EPILOG)(lists.policies)
-app.command("traces", epilog=lists.TRACES_EPILOG)(lists.traces)
-app.command("generate", epilog=lists.GENERATE_EPILOG)(lists.generate)
+app = App(help="Simulate scheduling policies on traces of jobs.", epilog=EXAMPLES, lazy=VERBS)
 
 
 @app.callback()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl.cli.command import App
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import (
-    FormatOption,
+from paictl.cli.sim.playing import (
     HtmlOption,
     InflateOption,
     JobsOption,
@@ -18,35 +18,37 @@ from paictl.cli.sim.shared import (
     ResumeOption,
     SeedsOption,
     SeveralFailuresOption,
-    TraceArgument,
     estimating,
-    number,
-    read_trace,
     resumable,
-    span,
     write_figures,
     write_results,
 )
+from paictl.cli.sim.promises import compare_promises
+from paictl.cli.sim.shared import FormatOption, TraceArgument, number, read_trace, span
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.sim.parallel import play
+from paictl.sim.report import MOVES, REPAIRS, compared, compared_data, label
+from paictl.sim.sweep import check_fits, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from paictl.sim.compare import Pair
-    from paictl.sim.job import Trace
     from paictl.sim.parallel import RunRequest
     from paictl.sim.report import Comparison
     from paictl.sim.run import RunResult
 
+app = App()
 
-EPILOG = """
-paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
-paictl sim compare trace.csv --policy fifo:placement=consolidate --policy backfill --cluster 15x4 --html page.html
-paictl sim compare trace.yaml --config services-configuration.yaml --each-job
+
+@app.command(
+    epilog="""
+    paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
+    paictl sim compare trace.csv --policy fifo:placement=consolidate --policy backfill --cluster 15x4 --html page.html
+    paictl sim compare trace.yaml --config services-configuration.yaml --each-job
 """
-
-
+)
 def compare(
     trace: TraceArgument,
     policies: PoliciesOption = None,
@@ -88,19 +90,14 @@ def compare(
                 text("{option} cannot be used with --config", option=given_too[0]),
                 hint=text("with --config: {options}", options="--policy, --each-job, --format, --resume, --output"),
             )
-        from paictl.cli.sim.promises import compare_promises  # late: what plays promises
-
         compare_promises(trace, config, policies or [], kind, each_job=each_job, resume=resume, output=output)
         return
     if not policies or not clusters:
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.report import compared_data, label
-    from paictl.sim.sweep import check_fits, planned
-
     wanted = planned(policies, clusters, seeds or [], inflate, failures or [])
-    given = _played(trace, kind, wanted, processes, check_fits, resume=resume)
+    given = _played(trace, kind, wanted, processes, resume=resume)
     runs = given.runs
     write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
@@ -114,17 +111,13 @@ def _played(
     kind: str | None,
     requests: Sequence[RunRequest],
     processes: int | None,
-    check: Callable[[Trace, Sequence[RunRequest]], None],
     *,
     resume: bool,
 ) -> Comparison:
-    """The runs of a trace; says how far they are."""
-    from paictl.sim.parallel import play
-    from paictl.sim.report import compared
-
+    """Run the requests on a trace, reporting progress."""
     with progressing(f"reading {trace}") as say:
         workload = read_trace(trace, kind)
-        check(workload, requests)
+        check_fits(workload, requests)
         words = text("simulating {count:,} jobs {runs} times", count=len(workload.jobs), runs=len(requests))
         say(words)
         with resumable(workload, resume=resume) as (kept,):
@@ -133,8 +126,6 @@ def _played(
 
 
 def _write(given: Comparison) -> None:
-    from paictl.sim.report import MOVES, REPAIRS, label
-
     runs = given.runs
     labels = [label(run, runs) for run in runs]
     seeds = ", ".join(dict.fromkeys(str(run.seed) for run in runs))
@@ -171,7 +162,7 @@ def _write(given: Comparison) -> None:
 
 
 def _write_counted(labels: Sequence[str], runs: Sequence[RunResult], names: Sequence[str]) -> None:
-    """Those counters that any of the runs has."""
+    """Write the counters that any of the runs has."""
     rows = [
         (name, *(number(run.counters.get(name)) for run in runs))
         for name in names
@@ -183,7 +174,7 @@ def _write_counted(labels: Sequence[str], runs: Sequence[RunResult], names: Sequ
 
 
 def _said_of(pair: Pair, labels: Sequence[str]) -> str:
-    """Whether the mean difference of a pair is chance."""
+    """Whether the mean difference of a pair is significant."""
     words: dict[str, object] = {
         "second": labels[pair.second], "first": labels[pair.first], "low": span(pair.low), "high": span(pair.high),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `what-if` plays: the jobs that a cluster has run, and configurations without errors."""
+"""What `what-if` simulates: the jobs that a cluster has run, and configurations without errors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def named_cluster(name: str | None, state: Path | None) -> Cluster:
-    """The cluster that is named behind --from-cluster, else the one that any command would be about.
+    """The cluster that --from-cluster names, else the one that any command would use.
 
-    Raises `PaictlError` where --cluster or --state says another one, and for a name that is none.
+    Raises `PaictlError` if --cluster or --state names another one, and for an unknown name.
     """
     if name is None:
         return open_cluster(state)
@@ -52,7 +52,7 @@ def named_cluster(name: str | None, state: Path | None) -> Cluster:
 
 
 def jobs_that_ended(cluster: Cluster) -> Trace:
-    """The jobs of a cluster that ended, as a trace; says what is not among them."""
+    """The jobs of a cluster that ended, as a trace; reports which ones are missing."""
     trace = history(cluster.jobs(), cluster.name)
     say_bad_rows(trace)
     kept = cluster.jobs_kept() if isinstance(cluster, ForgetsJobs) else None
@@ -82,7 +82,7 @@ def from_pushed(cluster: Configuration) -> ClusterShape | None:
 def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape | None:
     """The cluster of the hivedscheduler configuration among files; None, with the findings on stdout, for errors."""
     document = configuration(loaded)
-    alone = Loaded((Bundle(document.path, (document,)),))  # what else is wrong in these files is no matter here
+    alone = Loaded((Bundle(document.path, (document,)),))  # errors in the other files do not matter here
     report = validate(alone, Choice(severity=Severity.ERROR))
     if not report.problems:
         return from_hived(document, where if pushed else document.path, loaded.documents)

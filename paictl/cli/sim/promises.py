@@ -1,4 +1,4 @@
-"""`paictl sim compare --config`: what tenants get of what they were promised, under three kinds of promises."""
+"""`paictl sim compare --config`: how long each tenant waits under three kinds of promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
-from paictl.cli.sim.shared import estimating, read_trace, resumable
+from paictl.cli.sim.playing import estimating, resumable
+from paictl.cli.sim.shared import read_trace
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.load import load
 from paictl.errors import ExitCode, PaictlError

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from paictl import i18n
+from paictl.cli.command import App
 from paictl.cli.console import Output, progress, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import (
+from paictl.cli.sim.playing import (
     ClusterOption,
     FailuresOption,
-    FormatOption,
     HtmlOption,
     InflateOption,
     JobsOption,
@@ -23,24 +23,27 @@ from paictl.cli.sim.shared import (
     ReproducibleOption,
     ResumeOption,
     SeedOption,
-    TraceArgument,
     estimating,
-    number,
-    read_trace,
     resumable,
-    span,
     write_figures,
     write_results,
 )
+from paictl.cli.sim.shared import FormatOption, TraceArgument, number, read_trace, span
 from paictl.errors import PaictlError
+from paictl.sim.parallel import play
+from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
+from paictl.sim.sweep import check_fits, planned
 
-EPILOG = """
-paictl sim run tiny --policy fifo --cluster 2x4
-paictl sim run pods.csv --policy fgd --cluster nodes.csv --inflate 1.3
-paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
+app = App()
+
+
+@app.command(
+    epilog="""
+    paictl sim run tiny --policy fifo --cluster 2x4
+    paictl sim run pods.csv --policy fgd --cluster nodes.csv --inflate 1.3
+    paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
 """
-
-
+)
 def run(
     trace: TraceArgument,
     policy: PolicyOption,
@@ -59,11 +62,7 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Simulate a trace under a policy and report the results; times are in seconds in data and CSV."""
-    from paictl.sim.parallel import play
-    from paictl.sim.report import COUNTED, compared, events_jsonl, run_data
-    from paictl.sim.sweep import check_fits, planned
-
-    # what was mistyped is said before a long trace is read
+    # mistakes on the command line are reported before a long trace is read
     request, *more_runs = planned([policy], [cluster], [str(seed)], inflate, [failures])
     if more_runs:
         raise PaictlError("run simulates one policy once", where=policy, hint="to simulate ranges: paictl sim sweep")

@@ -6,23 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paictl.cli.command import App
 from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import (
+from paictl.cli.sim.playing import (
     FailuresOption,
-    FormatOption,
     ResumeOption,
     SeedOption,
-    TraceArgument,
     estimating,
-    number,
-    read_trace,
     resumable,
-    share,
-    span,
 )
+from paictl.cli.sim.shared import FormatOption, TraceArgument, number, read_trace, share, span
 from paictl.errors import ExitCode
 from paictl.i18n import text
+from paictl.sim import sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +27,8 @@ if TYPE_CHECKING:
     from paictl.sim.job import Trace
     from paictl.sim.kept import KeptRuns
     from paictl.sim.sizing import SizingAnswer, SizingQuestion, SizingTarget, SizingTrial
+
+app = App()
 
 EPILOG = """
 paictl sim size tiny --target 'p95 queueing <= 1h'
@@ -39,6 +38,7 @@ paictl sim size tenants --target 'p95 queueing <= 1h' --failures node=10d,repair
 """
 
 
+@app.command(epilog=EPILOG)
 def size(
     trace: TraceArgument,
     targets: Annotated[
@@ -74,8 +74,6 @@ def size(
     Targets are mean, median, p95, … or max of jct, queueing or waiting, or makespan. The exit code is 1 if no number
     of nodes meets them. With --failures, the answer includes spare nodes for failures and repairs.
     """
-    from paictl.sim import sizing
-
     question = sizing.question(policy, targets, nodes or ["8"], prices or [], cluster, failures)
     with progressing(text("reading {trace}", trace=trace)) as say:
         workload = read_trace(trace, kind)
@@ -100,9 +98,7 @@ def _searched(
     kept: KeptRuns,
     say: Callable[[str], None],
 ) -> list[SizingAnswer]:
-    """An answer for each kind of node, saying after each number of nodes whether it was enough."""
-    from paictl.sim import sizing
-
+    """An answer for each kind of node; reports for each number of nodes tried whether it is enough."""
     trials: dict[int, Callable[[float], None]] = {}
 
     def tried(trial: SizingTrial) -> None:
@@ -135,7 +131,7 @@ def _data(question: SizingQuestion, answers: Sequence[SizingAnswer], best: Sizin
 
 
 def _seconds(values: Sequence[float]) -> list[float | None]:
-    """NEVER is null."""
+    """Milliseconds as seconds; None for a job that never ends."""
     return [value / 1000 if value < 1e17 else None for value in values]
 
 

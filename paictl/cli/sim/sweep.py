@@ -7,43 +7,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli import names as names_of
+from paictl.cli.command import App
 from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import (
-    FormatOption,
+from paictl.cli.sim.playing import (
     InflateOption,
     PoliciesOption,
     ResumeOption,
     SeedsOption,
     SeveralFailuresOption,
     estimating,
-    read_trace,
     resumable,
-    share,
-    span,
-    write_files,
 )
+from paictl.cli.sim.shared import FormatOption, packaged_traces, read_trace, share, span, write_files
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.sim import exports
+from paictl.sim import sweep as sweeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from paictl.sim.sweep import Estimate, Setting
 
-EPILOG = """
-paictl sim sweep tiny --policy 'las:knob=1..8' --cluster 2x4
-paictl sim sweep jan.csv feb.csv --policy fifo --policy 'easy:factor=1..5,limits=user' --cluster 15x4 --seed 1..10
-paictl sim sweep jan.csv --policy 'las:order=start|running' --cluster 15x4 --csv runs.csv --plot sweep.svg
-paictl sim sweep jan.csv --policy fifo --policy srtf --cluster 15x4 --failures none --failures node=30d,repair=4h
+app = App()
+
+
+@app.command(
+    epilog="""
+    paictl sim sweep tiny --policy 'las:knob=1..8' --cluster 2x4
+    paictl sim sweep jan.csv feb.csv --policy fifo --policy 'easy:factor=1..5,limits=user' --cluster 15x4 --seed 1..10
+    paictl sim sweep jan.csv --policy 'las:order=start|running' --cluster 15x4 --csv runs.csv --plot sweep.svg
+    paictl sim sweep jan.csv --policy fifo --policy srtf --cluster 15x4 --failures none --failures node=30d,repair=4h
 """
-
-
+)
 def sweep(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE...", autocompletion=names_of.traces, help="One or more, as for `sim run`."),
+        typer.Argument(metavar="TRACE...", autocompletion=packaged_traces, help="One or more, as for `sim run`."),
     ],
     policies: PoliciesOption = None,
     clusters: Annotated[
@@ -75,9 +76,6 @@ def sweep(
     units (30s..5m..30s). Every policy, cluster and trace is checked before the first run starts. Each setting is
     compared with the first one on the same traces and seeds.
     """
-    from paictl.sim import exports
-    from paictl.sim import sweep as sweeping
-
     if not policies or not clusters:
         raise PaictlError("a sweep needs policies and a cluster", hint="--policy 'las:knob=1..8' --cluster 15x4")
     if columns:
@@ -123,18 +121,16 @@ def _write(made: Sequence[Setting], runs: int) -> None:
 
 
 def _say_few(made: Sequence[Setting]) -> None:
-    """What so few replications cannot tell, and what to do about it."""
-    from paictl.sim.sweep import FEW, quantile
-
+    """Warn about too few replications, and say how to get more."""
     counts = {setting.estimates["utilization"].count for setting in made}
     if counts == {1}:
         info(text("one replication has no interval: sweep several traces, or several seeds of a policy that draws"))
-    elif (few := min(counts - {1})) < FEW:
+    elif (few := min(counts - {1})) < sweeping.FEW:
         info(
             text(
                 "{count} replications say little: their intervals are {factor:.1f} standard errors to either side",
                 count=few,
-                factor=quantile(few - 1),
+                factor=sweeping.quantile(few - 1),
             )
         )
 

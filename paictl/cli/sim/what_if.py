@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from paictl.cli import names as names_of
 from paictl.cli.clusters import StateOption
+from paictl.cli.command import App
 from paictl.cli.console import (
     Output,
     info,
@@ -20,24 +20,24 @@ from paictl.cli.console import (
     write_table,
 )
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.shared import (
+from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
+from paictl.cli.sim.playing import (
     FailuresOption,
-    FormatOption,
     HtmlOption,
     JobsOption,
     ReproducibleOption,
     ResumeOption,
     SeedOption,
     estimating,
-    number,
-    read_trace,
     resumable,
-    span,
     write_figures,
     write_results,
 )
+from paictl.cli.sim.shared import FormatOption, number, packaged_traces, read_trace, span
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
+from paictl.sim.report import compared
+from paictl.sim.what_if import play_both, requests, what_if_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,22 +50,26 @@ if TYPE_CHECKING:
     from paictl.sim.what_if import JobChange, TenantChange, WhatIf
 
 PUSHED: Final = "what was pushed"
-"""How messages name the old configuration where it is the cluster's own."""
+"""The name of the old configuration in messages if it is the one that was pushed."""
 
-EPILOG = """
-paictl sim what-if jobs.csv --config hivedscheduler.yaml --config new-hivedscheduler.yaml
-paictl sim what-if --from-cluster prod --config new-hivedscheduler.yaml
-paictl sim what-if --from-cluster --config cluster/ --config new/ -o json
-paictl sim what-if jobs.csv --config old/ --config new/ --failures node=30d,device=180d
-"""
+app = App()
 
 
+@app.command(
+    "what-if",
+    epilog="""
+    paictl sim what-if jobs.csv --config hivedscheduler.yaml --config new-hivedscheduler.yaml
+    paictl sim what-if --from-cluster prod --config new-hivedscheduler.yaml
+    paictl sim what-if --from-cluster --config cluster/ --config new/ -o json
+    paictl sim what-if jobs.csv --config old/ --config new/ --failures node=30d,device=180d
+""",
+)
 def what_if(
     trace: Annotated[
         str | None,
         typer.Argument(
             metavar="[TRACE]",
-            autocompletion=names_of.traces,
+            autocompletion=packaged_traces,
             help="The jobs, as for run; their VC is their tenant. With --from-cluster: a cluster's name.",
         ),
     ] = None,
@@ -96,9 +100,6 @@ def what_if(
     of `paictl config validate` (exit code 1). With --failures, nodes of the same name fail at the same
     times under both.
     """
-    from paictl.sim.report import compared
-    from paictl.sim.what_if import requests, what_if_data
-
     cluster, paths, (old, new) = _configurations(trace, config or [], state, from_cluster=from_cluster)
     workload, given = _played(trace or "", kind, cluster, requests((old, new), failures, seed), resume=resume)
     both = compared(workload, [given.old, given.new], discriminating=False)
@@ -114,9 +115,7 @@ def what_if(
 def _configurations(
     trace: str | None, paths: list[str], state: Path | None, *, from_cluster: bool
 ) -> tuple[Cluster | None, list[str], tuple[ClusterShape, ClusterShape]]:
-    """The cluster that the jobs are from, how messages name the old and the new configuration, and both of them."""
-    from paictl.cli.sim.inputs import from_files, from_pushed, named_cluster  # late: what validates
-
+    """The cluster that ran the jobs, the names of the old and the new configuration in messages, and both of them."""
     if len(paths) != 2 and not (from_cluster and len(paths) == 1):
         raise PaictlError(
             "what-if needs two configurations",
@@ -137,9 +136,6 @@ def _configurations(
 def _played(
     trace: str, kind: str | None, cluster: Cluster | None, requests: Sequence[RunRequest], *, resume: bool
 ) -> tuple[Trace, WhatIf]:
-    from paictl.cli.sim.inputs import jobs_that_ended
-    from paictl.sim.what_if import play_both
-
     with progressing("reading the jobs") as say:
         workload = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         words = text("simulating {count:,} jobs {runs} times", count=len(workload.jobs), runs=2)

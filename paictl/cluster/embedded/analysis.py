@@ -35,8 +35,8 @@ from paictl.cluster.values import ClusterError
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.defrag import RunningGang
-from paictl.scheduler.freecells import free_cells
 from paictl.scheduler.engine import Engine
+from paictl.scheduler.freecells import free_cells
 from paictl.units import Millis
 from paictl.workload.backfill import LineGang
 from paictl.workload.budgets import BudgetLevel

@@ -11,6 +11,7 @@ import pytest
 
 from paictl.cli import names
 from paictl.cli.options import rule_ids
+from paictl.cli.sim.playing import completed_policies
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 
@@ -79,16 +80,17 @@ def test_every_kind_of_name_is_offered() -> None:
 
 
 def test_what_the_simulator_has_is_offered() -> None:
-    assert set(names.policies("")) >= {"las", "gavel", "edf-infeasible-last"}
-    assert "las:queues=" in names.policies("las:")
-    assert names.policies("las:knob=2,dimension=") == ["las:knob=2,dimension=1", "las:knob=2,dimension=2"]
-    assert "gavel:objective=makespan" in names.policies("gavel:objective=m")
-    assert names.policies("nothing:") == names.policy_names()
-    assert {"tiny", "philly"} <= set(names.traces())
-    assert "chronus" in names.trace_formats()
-    assert "tenants" in names.mixes()
+    policies = completed_policies
+    assert set(policies("")) >= {"las", "gavel", "edf-infeasible-last"}
+    assert "las:queues=" in policies("las:")
+    assert policies("las:knob=2,dimension=") == ["las:knob=2,dimension=1", "las:knob=2,dimension=2"]
+    assert "gavel:objective=makespan" in policies("gavel:objective=m")
+    assert policies("nothing:") == policies("")
     assert "srtf" in " ".join(offered("paictl sim run tiny --policy sr", "bash"))
+    assert "srtf" in " ".join(offered("paictl sim policies sr", "bash"))
     assert "tiny" in " ".join(offered("paictl sim traces ti", "fish"))
+    assert "chronus" in " ".join(offered("paictl sim compare tiny --format chr", "bash"))
+    assert "tenants" in " ".join(offered("paictl sim generate ten", "bash"))
 
 
 def test_where_no_cluster_is_nothing_is_offered_and_nothing_said(home: Path) -> None:

@@ -6,7 +6,11 @@ import shlex
 
 import pytest
 
+from paictl.cli.command import Lazy
 from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
+from paictl.cli.extender.commands import VERBS as EXTENDER_VERBS
+from paictl.cli.job import VERBS as JOB_VERBS
+from paictl.cli.sim.commands import VERBS as SIM_VERBS
 from tests.unit.cli.conftest import Paictl
 
 GROUPS = ("config", "job", "node", "cluster", "service", "user", "sim", "scheduler", "lab")
@@ -25,7 +29,12 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         assert all(option in help_page for option in options)
 
 
-@pytest.mark.parametrize("verb", sorted(DEPLOY_VERBS))
-def test_the_summary_of_a_verb_that_is_loaded_late_is_that_of_its_own_help(verb: str, paictl: Paictl) -> None:
-    summary = " ".join(DEPLOY_VERBS[verb].help.split())
-    assert summary in " ".join(paictl("deploy", verb, "--help").out.split())
+TABLES = {"deploy": DEPLOY_VERBS, "extender": EXTENDER_VERBS, "job": JOB_VERBS, "sim": SIM_VERBS}
+LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()]
+
+
+@pytest.mark.parametrize(("group", "verb", "lazy"), LATE)
+def test_the_summary_of_a_verb_that_is_loaded_late_is_that_of_its_own_help(
+    group: str, verb: str, lazy: Lazy, paictl: Paictl
+) -> None:
+    assert " ".join(lazy.help.split()) in " ".join(paictl(group, verb, "--help").out.split())

@@ -1,0 +1,121 @@
+"""`paictl job submit`: jobs from files, or from a template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console, names
+from paictl.cli.clusters import OutputOption, StateOption, lab_site, me, open_cluster, showing_reports, warn
+from paictl.cli.command import App
+from paictl.cli.console import Output, write, write_data
+from paictl.cli.joboptions import TagsOption, UserOption
+from paictl.cli.jobshow import job_data
+from paictl.cluster.capabilities import HandClock
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.operate import jobs as operate
+from paictl.operate.jobfiles import SubmitOptions, files_listed
+from paictl.operate.jobs import SubmitPorts
+
+if TYPE_CHECKING:
+    from paictl.config.reading.problem import Problem
+
+app = App()
+
+
+@app.command(
+    epilog="""
+    paictl job submit train.yaml --vc vision --priority prod --duration 5m
+    paictl job submit --file list.txt
+    paictl job submit train.yaml --repeat 100 --tag sweep-7
+    paictl job submit --template vision/resnet --set epochs=20 --name resnet-20
+"""
+)
+def submit(
+    files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
+    listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one per line.")] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster (overrides the file's).")
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
+    duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file N times, as NAME-1, NAME-2, …")] = 1,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job (overrides the file's).")] = None,
+    tags: TagsOption = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template", metavar="LIBRARY/FILE", help="A job template instead of a file: paictl template list."
+        ),
+    ] = None,
+    settings_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PARAMETER=VALUE", help="With --template: a parameter of the job; repeatable."),
+    ] = None,
+    user: UserOption = None,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Submit jobs: all of the files, or none."""
+    paths = [*(files or []), *(files_listed(listed) if listed else [])]
+    if template is not None and paths:
+        raise PaictlError(text("--template works without job files"), hint=text("give either of the two"))
+    if settings_ and template is None:
+        raise PaictlError(text("--set works with --template only"), hint=text("edit the parameters of the file"))
+    if not paths and template is None:
+        raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
+    if name is not None and len(paths) > 1:
+        raise PaictlError("--name works with a single file only")
+    with showing_reports(), console.progress("submitting"):
+        wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
+        read, noted = _from_template(state, template, settings_ or ())
+        done = operate.submit(_taking(state), read or paths, user or me(), wishes, read)
+    warn((*noted, *done.warnings), "paictl config validate FILE")
+    for said_no in done.unchecked:
+        console.warning(said_no)
+    for remark in operate.remarks(open_cluster(state), done.jobs):
+        console.warning(remark)
+    if output is not Output.TABLE:
+        write_data([job_data(job) for job in done.jobs], output)
+        return
+    cluster = open_cluster(state)
+    for job in done.jobs[:20]:
+        write(f"{job.key}  {job.state.value}")
+        if isinstance(cluster, HandClock):
+            for mount in operate.mounts(cluster, job):
+                console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
+    if len(done.jobs) > 20:
+        write(console.spoken("and {count} more", count=len(done.jobs) - 20))
+
+
+def _from_template(
+    state: Path | None, word: str | None, given: Iterable[str]
+) -> tuple[dict[str, Mapping[str, object]], list[Problem]]:  # fmt: skip
+    """The job that a template makes, by its location, and its warnings; both empty without a template."""
+    noted: list[Problem] = []
+    if word is None:
+        return {}, noted
+    from paictl.operate.templates import job_from  # late: few jobs are from templates
+
+    pairs = [pair.partition("=") for pair in given]
+    for name, sign, _ in pairs:
+        if not name or not sign:
+            raise PaictlError(text("--set needs PARAMETER=VALUE, not {word!r}", word=name))
+    where, job = job_from(open_cluster(state), word, {name: value for name, _, value in pairs}, noted.append)
+    return {where: job}, noted
+
+
+def _taking(state: Path | None) -> SubmitPorts:
+    """The cluster to submit jobs to; in a lab at a site, jobs are shortened by its pace."""
+    cluster, site = open_cluster(state), lab_site()
+    if site is None:
+        return cluster
+    from paictl.lab.pacing import Paced  # late: few submit there
+
+    return Paced(cluster, site.pace)
