@@ -1,7 +1,8 @@
-"""Where paictl keeps what it remembers between commands, by the rules of XDG."""
+"""Where paictl keeps what it remembers between commands, by the rules of XDG, and who uses it here."""
 
 from __future__ import annotations
 
+import getpass
 import os
 from pathlib import Path
 
@@ -43,3 +44,11 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path("/")
+
+
+def user_here() -> str:
+    """The user's name on this machine; `paictl` where the system has none, as in a container without accounts."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "paictl"

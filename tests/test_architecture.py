@@ -312,6 +312,17 @@ def test_only_targets_knows_all_kinds_of_clusters() -> None:
         assert users == {"cluster/targets.py"}
 
 
+def test_only_the_commands_of_labs_know_labs() -> None:
+    """What other commands have to know of the lab whose shell they run in, `cli/lab` tells them."""
+    users = {
+        module.name
+        for module in modules()
+        if module.package != "lab" and not module.path.is_relative_to(PACKAGE / "cli" / "lab")
+        if any(_within(imported, "paictl.lab") for _, imported in imports_of(module))
+    }
+    assert not users
+
+
 def test_a_long_module_gives_its_reason() -> None:
     refuse(
         f"{module.name}: {module.lines} lines (more than {MAX_LINES}), and no 'long because' in its docstring"

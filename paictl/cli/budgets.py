@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import OutputOption, StateOption, Yes, confirm, noted, open_cluster, showing_reports, warn
+from paictl.cli.asking import Yes, confirm, showing_reports, warn
+from paictl.cli.clusters import OutputOption, StateOption, noted, open_cluster
 from paictl.cli.command import App
 from paictl.cli.config.push import say_readers, show_plan
 from paictl.cli.console import Output, write_data, write_table

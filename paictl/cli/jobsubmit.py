@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import OutputOption, StateOption, lab_site, me, open_cluster, showing_reports, warn
+from paictl.cli.asking import showing_reports, warn
+from paictl.cli.clusters import OutputOption, StateOption, me, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.joboptions import TagsOption, UserOption
 from paictl.cli.jobshow import job_data
+from paictl.cli.lab.here import paced
 from paictl.cluster.capabilities import HandClock
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import SubmitOptions, files_listed
-from paictl.operate.jobs import SubmitPorts
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
@@ -75,7 +76,7 @@ def submit(
     with showing_reports(), console.progress("submitting"):
         wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
         read, noted = _from_template(state, template, settings_ or ())
-        done = operate.submit(_taking(state), read or paths, user or me(), wishes, read)
+        done = operate.submit(paced(open_cluster(state)), read or paths, user or me(), wishes, read)
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
@@ -109,13 +110,3 @@ def _from_template(
             raise PaictlError(text("--set needs PARAMETER=VALUE, not {word!r}", word=name))
     where, job = job_from(open_cluster(state), word, {name: value for name, _, value in pairs}, noted.append)
     return {where: job}, noted
-
-
-def _taking(state: Path | None) -> SubmitPorts:
-    """The cluster to submit jobs to; in a lab at a site, jobs are shortened by its pace."""
-    cluster, site = open_cluster(state), lab_site()
-    if site is None:
-        return cluster
-    from paictl.lab.pacing import Paced  # late: few submit there
-
-    return Paced(cluster, site.pace)

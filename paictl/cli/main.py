@@ -64,10 +64,9 @@ def _note_taker(arguments: Sequence[str]) -> Callable[[Sequence[str], int, Any],
 
 def _language_of_lab() -> str:
     """The language of the student in whose lab this is."""
-    from paictl.lab.folders import labs_folder
-    from paictl.lab.language import language_of
+    from paictl.cli.lab.hook import language
 
-    return language_of(labs_folder())
+    return language()
 
 
 def _flushed(code: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -87,23 +87,3 @@ def presets() -> list[str]:
     from paictl.cluster.presets import PRESETS
 
     return list(PRESETS)
-
-
-def labs() -> list[str]:
-    """Ids of the labs."""
-    from paictl.lab.manifest import all_labs
-
-    with suppress(PaictlError):
-        return [lab.id for lab in all_labs()]
-    return []
-
-
-def steps(context: typer.Context) -> list[str]:
-    """Steps and checks of the lab that the command names, or of the current one."""
-    from paictl.lab.fitting import session_of
-
-    word: Any = context.params.get("lab")
-    with suppress(PaictlError):
-        lab = session_of(word).lab
-        return [*(step.id for step in lab.steps), *(check.id for check in lab.checks)]
-    return []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paictl.cli import console
-from paictl.cli.clusters import confirm
+from paictl.cli.asking import confirm
 from paictl.cli.console import said as in_words
 from paictl.cli.console import spoken
 from paictl.cli.deploy.files import read_deployment

@@ -11,15 +11,8 @@ import typer
 
 from paictl.cli import console
 from paictl.cli import names as names_of
-from paictl.cli.clusters import (
-    ClusterId,
-    OutputOption,
-    StateOption,
-    Yes,
-    check_id,
-    confirm,
-    open_cluster,
-)
+from paictl.cli.asking import ClusterId, Yes, check_id, confirm
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.nodedrivers import say_drivers

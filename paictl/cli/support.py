@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import OutputOption, StateOption, open_cluster, user_here
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write_data, write_table
 from paictl.cluster.capabilities import LINES, SECONDS
@@ -20,7 +20,7 @@ from paictl.operate.jobs import find_job
 from paictl.operate.recorded_decisions import Decision
 from paictl.operate.replay import replay as play
 from paictl.operate.support import BundleLimits, archive, gather
-from paictl.places import log_file, state_folder
+from paictl.places import log_file, state_folder, user_here
 
 _MOST_NAMED = 10
 """Missing parts that are named on the terminal."""

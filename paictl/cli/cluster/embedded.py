@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import StateOption, confirm, local_only, open_cluster, showing_reports
+from paictl.cli.asking import confirm, showing_reports
+from paictl.cli.clusters import StateOption, local_only, open_cluster
 from paictl.cli.command import App
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed

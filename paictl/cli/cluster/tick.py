@@ -7,26 +7,14 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import StateOption, clock_text, lab_site, local_only, open_cluster
+from paictl.cli.clusters import StateOption, clock_text, local_only, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import write
+from paictl.cli.lab.here import lab_site, wait
 from paictl.cluster.interface import UnsupportedError
-from paictl.lab.pacing import wait
-from paictl.lab.site import LabSite
 from paictl.operate import status
-from paictl.units import Millis
 
 app = App()
-
-
-def _wait(site: LabSite, span: Millis | None) -> None:
-    """Wait for a span of a lab's time on a cluster whose clock cannot be set; print the new time."""
-    if span is None:
-        raise UnsupportedError(
-            "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"
-        )
-    with console.progress("waiting"):
-        write(clock_text(wait(open_cluster(None), span, site.pace)))
 
 
 @app.command(
@@ -41,10 +29,14 @@ def tick(
     state: StateOption = None,
 ) -> None:
     """Advance the cluster's time."""
-    if (site := lab_site()) is not None:
-        _wait(site, status.span_of(span, until_idle=until_idle))
-        return
-    local_only("tick")
-    wanted = status.span_of(span, until_idle=until_idle)
-    cluster = open_cluster(state)
-    write(clock_text(status.tick(cluster, wanted)))
+    length, site = status.span_of(span, until_idle=until_idle), lab_site()
+    if site is None:
+        local_only("tick")
+        write(clock_text(status.tick(open_cluster(state), length)))
+    elif length is None:
+        raise UnsupportedError(
+            "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"
+        )
+    else:  # a clock that cannot be set
+        with console.progress("waiting"):
+            write(clock_text(wait(open_cluster(None), length, site)))

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, noted, open_cluster
+from paictl.cli.asking import ClusterId, Yes, check_id, confirm
+from paictl.cli.clusters import StateOption, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
 from paictl.i18n import text
 from paictl.operate.pushing import Mode

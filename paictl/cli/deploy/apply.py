@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import Yes, confirm
+from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.asking import ClusterId, Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options

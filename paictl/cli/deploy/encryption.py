@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import Yes, confirm
+from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption

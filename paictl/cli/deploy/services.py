@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import confirm, showing_reports
+from paictl.cli.asking import confirm, showing_reports
 from paictl.cli.config.push import show_plan, showing_contested
 from paictl.cli.console import spoken
 from paictl.cli.progress import Display, say_left

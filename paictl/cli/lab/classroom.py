@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import Yes, confirm
+from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.lab.classpages import extension_of, standing_data

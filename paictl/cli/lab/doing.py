@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console, names
+from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.inprocess import play_labs, type_words
 from paictl.cli.lab.language import LangOption, speaks
-from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of
+from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of, steps
 from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
 from paictl.lab.commandlog import TypedCommand
@@ -26,7 +26,7 @@ app = App()
 def skip(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[STEP|CHECK]", autocompletion=names.steps, help="Default: the current step."),
+        typer.Argument(metavar="[STEP|CHECK]", autocompletion=steps, help="Default: the current step."),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="The reason; it appears in the report.")] = "",
     lab: LabOption = None,
@@ -95,7 +95,7 @@ def answer(
 
 @app.command(epilog='paictl lab predict 2 "it waits"')
 def predict(
-    step: Annotated[str, typer.Argument(metavar="STEP", autocompletion=names.steps, help="Number or id of the step.")],
+    step: Annotated[str, typer.Argument(metavar="STEP", autocompletion=steps, help="Number or id of the step.")],
     words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
     lab: LabOption = None,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import ClusterId
+from paictl.cli.asking import ClusterId
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab import starting

@@ -15,11 +15,17 @@ from paictl.i18n import in_language
 from paictl.lab import commandlog
 from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
 from paictl.lab.fitting import session_for
+from paictl.lab.folders import labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.messages import DEFAULT, LabError, say
 from paictl.lab.session import Session
 from paictl.lab.workspace import Workspace, present_workspace
+
+
+def language() -> str:
+    """The language that the student chose for the labs."""
+    return language_of(labs_folder())
 
 
 def after_command(words: Sequence[str], code: int, error: PaictlError | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import confirm
+from paictl.cli.asking import confirm
 from paictl.cli.command import App
 from paictl.cli.lab.language import speaks
 from paictl.cli.lab.sessions import LabWord, begun, session_of

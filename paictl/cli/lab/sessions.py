@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
-from paictl.cli import names
+from paictl.errors import PaictlError
 from paictl.lab.fitting import session_of as session_of
 from paictl.lab.folders import SHELL, lab_of_shell
-from paictl.lab.manifest import Step
+from paictl.lab.manifest import Step, all_labs
 from paictl.lab.messages import LabError
 from paictl.lab.session import Session
 
+
+def labs() -> list[str]:
+    """Ids of the labs."""
+    with suppress(PaictlError):
+        return [lab.id for lab in all_labs()]
+    return []
+
+
+def steps(context: typer.Context) -> list[str]:
+    """Steps and checks of the lab that the command names, or of the current one."""
+    word: Any = context.params.get("lab")
+    with suppress(PaictlError):
+        lab = session_of(word).lab
+        return [*(step.id for step in lab.steps), *(check.id for check in lab.checks)]
+    return []
+
+
 LabWord = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[LAB]", autocompletion=names.labs, help="Number or id of the lab (default: the current one)."
-    ),
+    typer.Argument(metavar="[LAB]", autocompletion=labs, help="Number or id of the lab (default: the current one)."),
 ]
 LabOption = Annotated[
     str | None,
-    typer.Option("--lab", autocompletion=names.labs, help="Number or id of the lab (default: the current one)."),
+    typer.Option("--lab", autocompletion=labs, help="Number or id of the lab (default: the current one)."),
 ]
 
 

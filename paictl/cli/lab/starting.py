@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from paictl.cli import console
+from paictl.cli.asking import check_id, confirm, showing_reports
 from paictl.cli.lab.sessions import in_lab, in_lab_shell, other_lab, session_of
 from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show_step, tell
 from paictl.cli.settings import settings
 from paictl.cluster.registry import LOCAL
+from paictl.cluster.targets import open_target
 from paictl.lab.fitting import session_for
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import all_labs
@@ -14,6 +16,7 @@ from paictl.lab.messages import say
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
 from paictl.lab.site import LabSite
+from paictl.places import user_here
 
 
 def taken(session: Session, words: str, name: str | None, cluster_id: str | None, pace: float) -> LabSite | None:
@@ -24,17 +27,10 @@ def taken(session: Session, words: str, name: str | None, cluster_id: str | None
     if name is None or name == LOCAL:
         return None
     settings.cluster = name  # for what says where a cluster is
-    from paictl.cli.clusters import (  # late: few labs run there
-        check_id,
-        confirm,
-        open_cluster,
-        showing_reports,
-        user_here,
-    )
-    from paictl.lab import registered
+    from paictl.lab import registered  # late: few labs run on a cluster that was added
 
     registered.require_able(session.lab)
-    cluster = open_cluster(None)
+    cluster = open_target(name)
     check_id(cluster, cluster_id)
     registered.require_fit(session.lab, cluster)
     asked = say("takes-cluster", words, lab=session.lab.number, cluster=cluster.name)

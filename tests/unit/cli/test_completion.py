@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cli import names
+from paictl.cli.lab import sessions
 from paictl.cli.options import rule_ids
 from paictl.cli.sim.playing import completed_policies
 from tests.conftest import ROOT
@@ -73,9 +74,9 @@ def test_every_kind_of_name_is_offered() -> None:
     assert names.versions(context) == ["1"]  # type: ignore[arg-type]
     assert names.priorities() == ["oppo", "test", "prod", "crit"]
     assert "dgx2" in names.presets()
-    assert "02_vc_safety" in names.labs()
+    assert "02_vc_safety" in sessions.labs()
     Context.params = {"lab": "2"}
-    assert "too-big" in names.steps(context)  # type: ignore[arg-type]
+    assert "too-big" in sessions.steps(context)  # type: ignore[arg-type]
     assert "HVD525" in rule_ids()
 
 

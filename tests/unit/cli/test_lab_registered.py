@@ -44,9 +44,13 @@ def prod(home: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedCluster:
     def wait(cluster: EmbeddedCluster, span: Millis, pace: float, *_: Any) -> datetime:
         return cluster.tick(Millis(round(span / pace)))
 
-    for where in ("paictl.cli.clusters.open_target", "paictl.lab.registered.open_target"):
+    for where in (
+        "paictl.cli.clusters.open_target",
+        "paictl.cli.lab.starting.open_target",
+        "paictl.lab.registered.open_target",
+    ):
         monkeypatch.setattr(where, opened)
-    monkeypatch.setattr("paictl.cli.cluster.embedded.wait", wait)
+    monkeypatch.setattr("paictl.lab.pacing.wait", wait)
     return made
 
 

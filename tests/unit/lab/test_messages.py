@@ -16,7 +16,6 @@ from tests.conftest import ROOT
 SOURCES = [
     *(ROOT / "paictl/lab").rglob("*.py"),
     *(ROOT / "paictl/cli/lab").rglob("*.py"),
-    ROOT / "paictl/cli/clusters.py",
 ]
 
 
