@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.cluster import commands
+from paictl.cli.cluster import status
 from paictl.cli.lab.inprocess import type_silently
 from paictl.cluster import registry
 from paictl.cluster.interface import Cluster, PromisedStart
