@@ -9,6 +9,7 @@ import typer
 
 from paictl.cli import console, names
 from paictl.cli.clusters import StateOption, clock_text, confirm, lab_site, local_only, open_cluster, showing_reports
+from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
@@ -27,6 +28,8 @@ from paictl.places import state_folder
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 
+app = App()
+
 UP_EPILOG = """
     paictl cluster up
     paictl cluster up FOLDER
@@ -35,6 +38,7 @@ UP_EPILOG = """
 """
 
 
+@app.command(epilog=UP_EPILOG)
 def up(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="Folder with layout.yaml, as config generate writes it.")
@@ -97,6 +101,12 @@ def _wait(site: LabSite, span: Millis | None) -> None:
         write(clock_text(wait(open_cluster(None), span, site.pace)))
 
 
+@app.command(
+    epilog="""
+    paictl cluster tick 10m
+    paictl cluster tick --until-idle
+"""
+)
 def tick(
     span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more happens.")] = False,
@@ -112,6 +122,7 @@ def tick(
     write(clock_text(clock.tick(cluster, wanted)))
 
 
+@app.command(epilog="paictl cluster speed 60")
 def speed(
     factor: Annotated[str, typer.Argument(help="1, 60, 0 (paused), max (advances to the end after every command).")],
     state: StateOption = None,
@@ -125,6 +136,7 @@ def speed(
     cluster.set_speed(number, run_out=run_out)
 
 
+@app.command(epilog="paictl cluster down")
 def down(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     state: StateOption = None,
@@ -137,7 +149,7 @@ def down(
         running = sum(not job.state.ended for job in cluster.jobs())
     except UnreachableError:
         raise
-    except ClusterError as error:  # it cannot be read, and can be removed all the same
+    except ClusterError as error:  # it cannot be read, but it can be removed
         folder = state if state is not None else state_folder()
         console.info(text("note: {message}", message=sayable(error.message)))
         confirm(

@@ -10,6 +10,7 @@ import typer
 from paictl import i18n
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption
+from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cluster.registry import Pinned
 from paictl.cluster.targets import find_target, observed, pinned_now
@@ -19,6 +20,8 @@ from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.scheduler.wire import GATE, GRANTED
 
+app = App()
+
 EPILOG = """
     paictl cluster import prod
     paictl cluster import --context admin@prod --file cells.yaml
@@ -27,6 +30,7 @@ EPILOG = """
 STDOUT = "-"
 
 
+@app.command("import", epilog=EPILOG)
 def import_(
     name: Annotated[
         str | None,

@@ -8,11 +8,14 @@ import typer
 
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption
+from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cluster import registry
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.cluster.targets import VARIABLE, Target, chosen_name, find_target, open_target, pinned_now, targets
 from paictl.i18n import text
+
+app = App()
 
 ADD_EPILOG = """
     paictl cluster add prod --kubeconfig ~/.kube/prod.conf --context admin@prod
@@ -22,6 +25,7 @@ ADD_EPILOG = """
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=names.clusters, help="Name of a cluster.")]
 
 
+@app.command("list", epilog="paictl cluster list")
 def list_clusters(output: OutputOption = Output.TABLE) -> None:
     """List known clusters; the current one has a star."""
     used, known = chosen_name(), targets()
@@ -50,6 +54,7 @@ def _data(target: Target, used: str) -> dict[str, Any]:
     }
 
 
+@app.command(epilog="paictl cluster use lab")
 def use(name: Name) -> None:
     """Set the default cluster."""
     target = find_target(name)
@@ -66,6 +71,7 @@ def use(name: Name) -> None:
         )
 
 
+@app.command(epilog=ADD_EPILOG)
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice.")],
     kubeconfig: Annotated[
@@ -95,6 +101,7 @@ def add(
         )
 
 
+@app.command(epilog="paictl cluster remove lab")
 def remove(name: Name) -> None:
     """Remove the name of a cluster; the cluster and its kubeconfig are not changed."""
     target = find_target(name)

@@ -17,6 +17,7 @@ from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.command import App
 from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
 from paictl.cli.options import WatchTimeout
 from paictl.cli.segments import Line
@@ -29,6 +30,7 @@ from paictl.files import write_together
 if TYPE_CHECKING:
     from rich.text import Text
 
+app = App()
 
 EPILOG = """
     paictl cluster view
@@ -40,6 +42,7 @@ _EVERY = 1.0
 """Seconds between two pictures with --watch."""
 
 
+@app.command(epilog=EPILOG)
 def view(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")] = False,
     timeout: WatchTimeout = None,
@@ -73,7 +76,7 @@ def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
 
 
 def _write_page(cluster: Cluster, path: Path) -> None:
-    """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
+    """Write the page atomically: an older one is replaced only when the new one is complete."""
     if not path.parent.is_dir():
         raise PaictlError("cannot be written: no such folder", where=str(path), hint="name another file")
     try:
@@ -85,7 +88,7 @@ def _write_page(cluster: Cluster, path: Path) -> None:
 
 
 def _watch(cluster: Cluster, by: By, seconds: float = math.inf) -> None:
-    """Redraw in place until Ctrl-C or the time is over; what does not fit the window is left out, and said so."""
+    """Redraw in place until Ctrl-C or the time is over; says so if lines do not fit the window."""
     from rich.live import Live
 
     if not sys.stdout.isatty():
