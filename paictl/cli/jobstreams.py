@@ -1,4 +1,4 @@
-"""What goes between a terminal and a container: logs, and commands that are run there."""
+"""Streams between a terminal and a container: logs, and commands that run there."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from paictl.workload.ports import chosen_port, ports_of
 _Answer = TypeVar("_Answer")
 _PIECE: Final = 1 << 14
 _LOOK: Final = 1.0
-"""Seconds between two looks whether a task has started."""
+"""Seconds between two checks whether a task has started."""
 
 
 def place_of(job: JobView, word: str | None) -> TaskPlace:
-    """The task that ``ROLE:INDEX``, ``ROLE`` or nothing stands for; said where there were others to choose from."""
+    """The task that ``ROLE:INDEX`` or ``ROLE`` names; for None the first one, reported if there are others."""
     if word is None:
         if not job.tasks:
             raise NotStartedError(
@@ -50,7 +50,7 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
 
 
 def running(ask: Callable[[], _Answer], timeout: float) -> _Answer:
-    """The answer of a task that runs, once it has started; raises `NotStartedError` after `timeout` seconds."""
+    """The answer of `ask` once the task has started; raises `NotStartedError` after `timeout` seconds."""
     return _started(ask, time.monotonic() + timeout)
 
 
@@ -58,7 +58,7 @@ def open_port(
     cluster: Jobs, key: str, word: str | None, port: str | None, *, listen: int | None, browser: bool, timeout: float,
     raw: bool = False,
 ) -> None:  # fmt: skip
-    """Make a port of a task, by label or number, one of this machine until Ctrl-C; waits for the task to start."""
+    """Forward a port of a task, by label or number, to this machine until Ctrl-C; waits for the task to start."""
     if raw and browser:
         raise PaictlError(text("--browser and --raw exclude each other"), hint=text("leave out --raw"))
     place = running(lambda: place_of(cluster.job(key), word), timeout)
@@ -72,9 +72,9 @@ def show_log(
     cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None,
     timeout: float = math.inf,
 ) -> None:  # fmt: skip
-    """Print what a task has written, as it comes; as data once it has ended.
+    """Print the output of a task as it is written; as data, once it has ended.
 
-    With `follow` it waits `timeout` seconds for the task to start. Raises `NotStartedError` if it has not by then.
+    With `follow`, wait up to `timeout` seconds for the task to start; raises `NotStartedError` after that.
     """
     until = time.monotonic() + timeout if follow else 0.0
     task = _started(lambda: place_of(cluster.job(job.key) if follow else job, word), until)
@@ -88,15 +88,15 @@ def show_log(
 
 
 def _started(ask: Callable[[], _Answer], until: float) -> _Answer:
-    """The answer about a task, by `until` (monotonic seconds) once it has started; why it has not is said each time
-    that changes."""
+    """The answer of `ask` once the task has started, until the monotonic clock reaches `until`; reports why it has not
+    started, and each new reason."""
     reason = ""
     while True:
         try:
             return ask()
         except NotStartedError as error:
             if time.monotonic() >= until:
-                if not reason:  # it was asked once only
+                if not reason:  # no reason has been reported yet
                     raise
                 over = text("{why}; timed out", why=error.message)
                 raise NotStartedError(over, where=error.where, hint=error.hint) from None
@@ -107,7 +107,7 @@ def _started(ask: Callable[[], _Answer], until: float) -> _Answer:
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces, the first of them at hand: what cannot be read is refused here."""
+    """The same pieces, with the first one already read, so that errors are raised here."""
     return chain([next(pieces, b"")], pieces)
 
 
@@ -127,7 +127,7 @@ SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -
 def sign_in(
     cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *, identity: Path | None, only_print: bool
 ) -> int:
-    """A shell, or a command, in a task by its own SSH server, else through the API server; the exit code."""
+    """Run a shell or a command in a task, by its own SSH server or else through the API server; the exit code."""
     task = place_of(job, word)
     address = cluster.ssh_address(job.key, task)
     if address is None:
@@ -169,7 +169,7 @@ def _err(data: bytes) -> None:
 
 
 def _reader() -> Callable[[], bytes | None]:
-    """What has come in since the last time; once the end has been told, nothing."""
+    """A function that returns new input, or None if there is none; empty bytes mark the end, once."""
     descriptor, ended = sys.stdin.fileno(), False
 
     def read() -> bytes | None:
@@ -185,7 +185,7 @@ def _reader() -> Callable[[], bytes | None]:
 
 @contextlib.contextmanager
 def _raw() -> Iterator[None]:
-    """Every key goes to the other side, Ctrl-C too."""
+    """Send every key to the container, including Ctrl-C."""
     import termios
     import tty
 

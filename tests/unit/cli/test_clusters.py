@@ -108,10 +108,10 @@ def test_status_counts_promised_starts_and_names_those_that_are_late(
         starts = (PromisedStart(f"ann~{hour}", cluster.now + timedelta(hours=hour)) for hour in hours)
         return replace(summary(cluster), starts=tuple(starts))
 
-    monkeypatch.setattr(commands, "summary", lambda cluster: promised(cluster, 1, 2))
+    monkeypatch.setattr(status, "summary", lambda cluster: promised(cluster, 1, 2))
     assert "starts:   2 promised, the next at " in paictl("cluster", "status").out
     assert paictl("cluster", "status", "-o", "json").data["starts"]["late"] == []
-    monkeypatch.setattr(commands, "summary", lambda cluster: promised(cluster, -2, -1, 1))
+    monkeypatch.setattr(status, "summary", lambda cluster: promised(cluster, -2, -1, 1))
     line = next(line for line in paictl("cluster", "status").out.splitlines() if line.startswith("starts:"))
     assert "3 promised, 2 late, the first since " in line
     assert line.endswith(": ann~-2, ann~-1")

@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from paictl.cli.cluster.commands import VERBS as CLUSTER_VERBS
 from paictl.cli.command import Lazy
 from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
 from paictl.cli.extender.commands import VERBS as EXTENDER_VERBS
@@ -29,8 +30,17 @@ def test_the_help_of_a_group_has_examples_of_commands_that_are_there(group: str,
         assert all(option in help_page for option in options)
 
 
-TABLES = {"deploy": DEPLOY_VERBS, "extender": EXTENDER_VERBS, "job": JOB_VERBS, "sim": SIM_VERBS}
-LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()]
+OF_THEIR_OWN = {"kubeconfig"}
+"""Groups whose summary is not the first sentence of their help."""
+TABLES = {
+    "cluster": CLUSTER_VERBS,
+    "deploy": DEPLOY_VERBS,
+    "extender": EXTENDER_VERBS,
+    "job": JOB_VERBS,
+    "sim": SIM_VERBS,
+}
+LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()
+        if verb not in OF_THEIR_OWN]  # fmt: skip
 
 
 @pytest.mark.parametrize(("group", "verb", "lazy"), LATE)
