@@ -1,4 +1,4 @@
-"""Every placement, by name; those with parameters of their own are made by their policies."""
+"""The placements that a policy can name; those with parameters of their own are made by their policies."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.placement.count import Count
 
 PLACEMENTS: dict[str, type[Count] | type[Consolidate]] = {kind.id: kind for kind in (Count, Consolidate)}
-"""Those that need nothing but the cluster: what `placement=` of a policy may say."""
+"""By name, the placements that need nothing but the cluster: the values of a policy's `placement=`."""
