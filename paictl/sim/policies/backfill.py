@@ -1,4 +1,4 @@
-"""First in, first out, but whoever fits may overtake."""
+"""First in, first out, but jobs that fit may overtake."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class Backfill(Queue):
     paper = "Tiresias (NSDI'19) §6, baseline; simulator SymbioticLab/Tiresias@959f9b0 `--schedule=fjf`"
 
     def key(self, _: JobView, /) -> int:
-        """None beside the order of arrival."""
+        """The same for all jobs: they go by the order of arrival."""
         return 0

@@ -1,4 +1,4 @@
-"""First in, first out, and nobody overtakes."""
+"""First in, first out, without overtaking."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fifo(Policy):
         self._line: deque[JobView] = deque()
 
     def plan(self, moment: Trigger) -> None:
-        """From the head of the line, until there is no room for it."""
+        """Start from the head of the line until it does not fit."""
         self._line.extend(moment.arrived)
         while self._line and self._line[0].gpus <= self.placement.free and self.start(self._line[0]):
             self._line.popleft()

@@ -1,4 +1,4 @@
-"""What `hived` can be told: `name:key=value`."""
+"""The parameters of `hived`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paictl.units import Millis
 
 @frozen
 class HivedParameters(Parameters):
-    """Where the quotas are from if the cluster has none."""
+    """Quotas, order, backfill, preemption, sharing, repair, defragmentation and reservations."""
 
     quotas: Literal["demand", "equal"] = parameter(
         "demand",
@@ -77,8 +77,8 @@ class HivedParameters(Parameters):
     )
 
     def __post_init__(self) -> None:
-        """Raises `ParameterError` for a start that is not a date, a file that does not hold reservations, or plans of
-        moves that come faster than they can be made."""
+        """Raises `ParameterError` for a start that is not a date, a file without valid reservations, or an interval of
+        defragmentation under a second."""
         if 0 < self.defragment < 1000:
             raise ParameterError(
                 text("defragment is shorter than a second"), hint="write defragment=1h, or 0 to move no gangs"
@@ -87,19 +87,19 @@ class HivedParameters(Parameters):
 
     @property
     def reserved(self) -> list[dict[str, Any]]:
-        """The rows of the file of reservations."""
+        """The rows of the file of reservations; empty without a file."""
         return read_reservations(self.reservations, self.epoch) if self.reservations else []
 
     @property
     def epoch(self) -> Millis:
-        """The instant 0 in Unix time."""
+        """Instant 0 of the trace in Unix time, milliseconds."""
         try:
             at = datetime.fromisoformat(self.start or "1970-01-01")
-            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+            seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
-            found = -1.0
-        if found < 0:
+            seconds = -1.0
+        if seconds < 0:
             raise ParameterError(
                 text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
             )
-        return Millis(round(1000 * found))
+        return Millis(round(1000 * seconds))

@@ -1,4 +1,4 @@
-"""A promise of devices anywhere: what HiveD's paper compares cells with."""
+"""Quotas of devices anywhere in the cluster: the baseline to which HiveD's paper compares cells."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Quota(Queue):
     def __init__(self, parameters: object, setup: Setup) -> None:
         super().__init__(parameters, setup)
         spec = setup.cluster.spec
-        self._left: dict[str, dict[str | None, int]] = {
+        self._unused: dict[str, dict[str | None, int]] = {
             vc: dict(spec.quotas_by_type.get(vc, {}).items()) or {None: most} for vc, most in spec.quotas.items()
         }
-        """Of each tenant's promise, what it does not use: by device type, or under None where any type will do."""
+        """By tenant, the unused devices of its quota: by device type, or under None if any type will do."""
 
     def make_placement(self) -> Placer:
         """Best fit, whatever `placement=` says."""
@@ -43,27 +43,27 @@ class Quota(Queue):
         return self.nodes
 
     def key(self, _: JobView, /) -> int:
-        """None beside the order of arrival."""
+        """The same for all jobs: they go by the order of arrival."""
         return 0
 
     def start(self, job: JobView, number: int | None = None) -> bool:
-        """Start it if its tenant has so many left and there is a place."""
-        if not self._left:
+        """Start a job if its tenant's unused quota covers it and there is a place."""
+        if not self._unused:
             return super().start(job, number)
-        left = self._left.get(job.vc, {})
-        for kind in left:
-            if left[kind] >= job.gpus and (kind is None or job.gpu_type in (None, kind)):
+        unused = self._unused.get(job.vc, {})
+        for kind in unused:
+            if unused[kind] >= job.gpus and (kind is None or job.gpu_type in (None, kind)):
                 devices = self.nodes.take_of(kind or job.gpu_type, job, job.gpus)
                 if devices is not None:
-                    left[kind] -= job.gpus
+                    unused[kind] -= job.gpus
                     self.hold(job, devices)
                     self.act(Start(job, devices))
                     return True
         return False
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Its tenant has them back."""
+        """Return the devices to the tenant's quota."""
         super().ended(job, devices)
-        if self._left and devices:
-            left, kind = self._left[job.vc], self.cluster.type_of[devices[0]]
-            left[kind if kind in left else None] += job.gpus
+        if self._unused and devices:
+            unused, kind = self._unused[job.vc], self.cluster.type_of[devices[0]]
+            unused[kind if kind in unused else None] += job.gpus

@@ -18,5 +18,5 @@ class Sjf(Queue):
     choices = ("a job that does not fit is skipped, as in all policies of Tiresias' simulator except fifo",)
 
     def key(self, job: JobView, /) -> int:
-        """Its run time."""
+        """The job's work, in milliseconds at the reference."""
         return job.work

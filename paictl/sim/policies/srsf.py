@@ -26,9 +26,9 @@ class Srsf(Ranked):
         return float("inf") if job.due is None else (job.due - self.now) * job.gpus * ONE
 
     def lane(self, job: JobView, /) -> Hashable:
-        """Jobs of one size; a larger one comes down faster and may overtake."""
+        """The number of devices: the service of a larger job falls faster, so it may overtake a smaller one."""
         return job.gpus
 
     def lane_rank(self, job: JobView) -> int | float:
-        """Who is done first is ahead."""
+        """The job that ends first is ahead."""
         return float("inf") if job.due is None else job.due

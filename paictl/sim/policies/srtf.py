@@ -28,5 +28,5 @@ class Srtf(Ranked):
         return float("inf") if job.due is None else (job.due - self.now) * ONE
 
     def lane_rank(self, job: JobView) -> int | float:
-        """Who is done first is always ahead: time passes for all of them alike."""
+        """The job that ends first is always ahead, because time passes equally for all of them."""
         return float("inf") if job.due is None else job.due
