@@ -146,8 +146,8 @@ class SimulatedStarts:
         if starts is None:
             return heap[0]
         times = starts.times()
-        mine = {str(row[2].number): row for row in heap}
-        promised = sorted((at, mine[group]) for group, at in times.items() if group in mine)
+        rows_by_group = {str(row[2].number): row for row in heap}
+        promised = sorted((at, rows_by_group[group]) for group, at in times.items() if group in rows_by_group)
         window = min(times.values(), default=now) - now
         short = min((row for row in heap if self.limit(row[2]) <= window), key=lambda row: row[:2], default=None)
         foresight, tried = self._lines.foresight(self._cells.engine, now, NO_WINDOWS), set[int]()
