@@ -34,8 +34,8 @@ class Cache(JobMirror):
         """The Jobs and pods of a job, those that ended and are gone among them."""
         with self._lock:
             works = {key: work for key, work in self._works.get(pai.name, {}).items() if work.owner == pai.uid}
-            here, gone = self._pods.get(pai.name, {}), self._ghosts.get(pai.name, {})
-            return JobObjects(works, [pod for pod in (*here.values(), *gone.values()) if pod.owner == pai.uid])
+            pods, gone = self._pods.get(pai.name, {}), self._ghosts.get(pai.name, {})
+            return JobObjects(works, [pod for pod in (*pods.values(), *gone.values()) if pod.owner == pai.uid])
 
     def forget_ghosts(self, name: str, before: int) -> None:
         """Forget pods that are gone of the attempts before one: they are in the record."""

@@ -64,24 +64,24 @@ class JobActions:
     later: float | None = None
 
 
-def follow(name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime, *, stopped: bool) -> Followed:
+def follow(name: str, job: Job, record: JobRecord, objects: JobObjects, now: datetime, *, stopped: bool) -> Followed:
     """The record after all that is seen; `stopped` is the user's wish."""
     status = record.status
     if status.state.final:
         return Followed(record)
     if stopped:
-        return Followed(_updated(record, lifecycle.stop(status).status, (), seen, now))
-    observed = AttemptObjects(name, job, status, seen).observe()
+        return Followed(_updated(record, lifecycle.stop(status).status, (), objects, now))
+    observed = AttemptObjects(name, job, status, objects).observe()
     after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in observed.news))
     goes_on = not after.state.final and after.attempt == status.attempt
-    if observed.missing and goes_on and not seen.sure:
-        return Followed(_updated(record, after, observed.news, seen, now), ask=True)
+    if observed.missing and goes_on and not objects.sure:
+        return Followed(_updated(record, after, observed.news, objects, now), ask=True)
     if observed.missing and goes_on:
         after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in observed.missing))
         observed.news += observed.missing
-    updated = _updated(record, after, observed.news, seen, now)
+    updated = _updated(record, after, observed.news, objects, now)
     if _seconds_left(updated, now) == 0 and updated.max_run_time is not None:
-        ended = _updated(updated, lifecycle.stop(after).status, (), seen, now)
+        ended = _updated(updated, lifecycle.stop(after).status, (), objects, now)
         return Followed(replace(ended, reason=overran(updated.max_run_time)))
     return Followed(updated)
 
@@ -94,23 +94,23 @@ def _seconds_left(record: JobRecord, now: datetime) -> float | None:
 
 
 def _updated(
-    record: JobRecord, after: JobStatus, news: Sequence[PodTransition], seen: JobObjects, now: datetime
+    record: JobRecord, after: JobStatus, news: Sequence[PodTransition], objects: JobObjects, now: datetime
 ) -> JobRecord:
     before = record.status
     if after == before:
         return record
     preempted = sum(transition.what is PodChange.PREEMPTED for transition in news)
     reason = next((_reason(transition) for transition in news if transition.what in _ENDS), "")
-    started = record.started or _first_start(before, after, seen, now)
+    started = record.started or _first_start(before, after, objects, now)
     updated = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
-    updated = replace(updated, repairs=repaired(updated, before, news, seen, now))
+    updated = replace(updated, repairs=repaired(updated, before, news, objects, now))
     if after.attempt > before.attempt:
-        runs = dict(_past_runs(before, seen, now)) if len(before.tasks) <= KEPT_TASKS else {}
+        runs = dict(_past_runs(before, objects, now)) if len(before.tasks) <= KEPT_TASKS else {}
         line = AttemptLine(before.attempt, started, now, reason, runs)
         return replace(updated, started=None, attempts=with_attempt(record.attempts, line))
     if after.state.final:
         final_reason = reason if after.state is RunState.FAILED else ""
-        return replace(updated, ended=now, reason=final_reason, runs=dict(_runs(before, seen, now)))
+        return replace(updated, ended=now, reason=final_reason, runs=dict(_runs(before, objects, now)))
     return updated
 
 
@@ -119,56 +119,56 @@ def _reason(transition: PodTransition) -> str:
     return f"{task}: {transition.reason}" if transition.reason else f"{task}: {transition.what.value}"
 
 
-def _first_start(before: JobStatus, after: JobStatus, seen: JobObjects, now: datetime) -> datetime | None:
+def _first_start(before: JobStatus, after: JobStatus, objects: JobObjects, now: datetime) -> datetime | None:
     """When the attempt began to run, if it has."""
     if after.state is RunState.WAITING or (before.attempt != after.attempt and before.state is RunState.WAITING):
         return None
-    times = [pod.started for pod in seen.pods if pod.attempt == before.attempt and pod.change and pod.started]
+    times = [pod.started for pod in objects.pods if pod.attempt == before.attempt and pod.change and pod.started]
     return min(times, default=now)
 
 
-def _runs(before: JobStatus, seen: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+def _runs(before: JobStatus, objects: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
     """Where the tasks of the last attempt ran; those that run still are about to end."""
-    for place, pod in _newest(before, seen).items():
+    for place, pod in _newest(before, objects).items():
         run = pod.run
         yield place, run if pod.over else replace(run, ended=now, reason="the job is over")
 
 
-def _past_runs(before: JobStatus, seen: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+def _past_runs(before: JobStatus, objects: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
     """How the tasks of an attempt ran after which another comes: what happened to each, or that it ends with it."""
-    for place, pod in _newest(before, seen).items():
+    for place, pod in _newest(before, objects).items():
         run = pod.run
         ended = replace(run, what=str(pod.change or ""))
         yield place, ended if pod.over else replace(run, ended=now, reason="its gang starts again")
 
 
-def _newest(before: JobStatus, seen: JobObjects) -> dict[Place, PodSeen]:
+def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSeen]:
     """The newest pod of each task in the last attempt that has started."""
     newest: dict[Place, PodSeen] = {}
-    for pod in seen.pods:
+    for pod in objects.pods:
         if pod.attempt == before.attempt and pod.change is not None:
-            known = newest.get(pod.place)
-            if known is None or pod.retry >= known.retry:
+            earlier = newest.get(pod.place)
+            if earlier is None or pod.retry >= earlier.retry:
                 newest[pod.place] = pod
     return newest
 
 
 def wanted(
-    name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime, *, gated: bool = False
+    name: str, job: Job, record: JobRecord, objects: JobObjects, now: datetime, *, gated: bool = False
 ) -> JobActions:  # fmt: skip
     """What the record asks for that is not there yet, or is and should not be; `gated`: pods get the gate."""
     status = record.status
     if status.state.final:
-        stop = tuple(work.name for work in seen.works.values() if not (work.suspended or work.over or work.deleting))
-        busy = [pod for pod in seen.pods if not _is_gone(pod, now)]
+        stop = tuple(work.name for work in objects.works.values() if not (work.suspended or work.over or work.deleting))
+        busy = [pod for pod in objects.pods if not _is_gone(pod, now)]
         return JobActions(suspend=stop, waits=bool(stop or busy), later=_later(busy, now))
-    old = [work for work in seen.works.values() if work.attempt < status.attempt and not work.deleting]
+    old = [work for work in objects.works.values() if work.attempt < status.attempt and not work.deleting]
     forgotten = tuple(work.name for work in old if work.attempt < status.attempt - KEPT)
     stop = tuple(work.name for work in old if not (work.suspended or work.over or work.name in forgotten))
-    busy = [pod for pod in seen.pods if pod.attempt < status.attempt and not _is_gone(pod, now)]
+    busy = [pod for pod in objects.pods if pod.attempt < status.attempt and not _is_gone(pod, now)]
     if stop or busy:  # a gang's devices are to be free before it asks for others
         return JobActions(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
-    attempt = AttemptObjects(name, job, status, seen)
+    attempt = AttemptObjects(name, job, status, objects)
     roles = tuple(
         role.name for role in job.roles
         if attempt.main(role.name) is None and attempt.is_fresh(role.name)
@@ -177,26 +177,26 @@ def wanted(
         task for task in status.tasks
         if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
     ]  # fmt: skip
-    rests = {task.ref: _rest_of_task(task, seen, status.attempt, now) for task in tasks}
-    rest = _rest_of_attempt(record, seen, now) if len(roles) == len(job.roles) else 0.0
+    rests = {task.ref: _rest_of_task(task, objects, status.attempt, now) for task in tasks}
+    rest = _rest_of_attempt(record, objects, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
     later = min((seconds for seconds in (rest, *rests.values(), _seconds_left(record, now)) if seconds), default=None)
     delete = (*forgotten, *_past_tries(status, attempt), *_of_another_door(attempt, gated))
     return JobActions(() if rest else roles, due, delete=delete, later=later)
 
 
-def _rest_of_attempt(record: JobRecord, seen: JobObjects, now: datetime) -> float:
+def _rest_of_attempt(record: JobRecord, objects: JobObjects, now: datetime) -> float:
     """Seconds for which an attempt is put off, because a kubelet has rejected a pod of the one before."""
     before = record.status.attempt - 1
-    if not record.attempts or not any(pod.rejected and pod.attempt == before for pod in seen.pods):
+    if not record.attempts or not any(pod.rejected and pod.attempt == before for pod in objects.pods):
         return 0.0
     quick = takewhile(lambda line: line.ended - (line.started or line.ended) < LASTED, reversed(record.attempts))
     return _rest(record.attempts[-1].ended, sum(1 for _ in quick), now)
 
 
-def _rest_of_task(task: TaskStatus, seen: JobObjects, attempt: int, now: datetime) -> float:
+def _rest_of_task(task: TaskStatus, objects: JobObjects, attempt: int, now: datetime) -> float:
     """Seconds for which a task is put off, because a kubelet has rejected its last pod."""
-    for pod in seen.pods:
+    for pod in objects.pods:
         is_last = (pod.attempt, pod.place, pod.retry) == (attempt, (task.role, task.index), task.retries - 1)
         if is_last and pod.rejected and pod.ended:
             return _rest(pod.ended, task.retries, now)
@@ -246,7 +246,7 @@ def _later(busy: Sequence[PodSeen], now: datetime) -> float | None:
     return max(min(ends), 0.0) + 1 if ends else None
 
 
-def closed(record: JobRecord, asked: JobActions) -> JobRecord:
+def closed(record: JobRecord, actions: JobActions) -> JobRecord:
     """The record once a job that has ended holds nothing any more."""
-    over = record.status.state.final and not asked.waits
+    over = record.status.state.final and not actions.waits
     return replace(record, closed=True) if over and not record.closed else record

@@ -82,22 +82,22 @@ def _refuse_foreign(about: Json, context: JobContext) -> None:
         raise RefusedError(f"Secret {context.pai.secret} does not belong to this job")
 
 
-def do(client: KubeClient, kit: JobContext, attempt: int, actions: JobActions) -> int:
+def do(client: KubeClient, context: JobContext, attempt: int, actions: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
     before = client.sent.total()
     for name in actions.suspend:
         _change(client, "PATCH", name, {"spec": {"suspend": True}}, MERGE)
     for name in actions.delete:
         _change(client, "DELETE", name, {"propagationPolicy": "Background"})
-    roles = {role.name: role for role in kit.job.roles}
+    roles = {role.name: role for role in context.job.roles}
     if actions.roles or actions.tasks:
-        kit = replace(kit, mounts=_mounts(client, kit))
+        context = replace(context, mounts=_mounts(client, context))
     if actions.roles:
-        _prepare(client, kit, attempt)
+        _prepare(client, context, attempt)
         for name in actions.roles:
-            _make(client, WORKS, manifests.work(kit, roles[name], attempt), kit)
+            _make(client, WORKS, manifests.work(context, roles[name], attempt), context)
     for name, index, again in actions.tasks:
-        _make(client, WORKS, manifests.retry(kit, roles[name], attempt, index, again), kit)
+        _make(client, WORKS, manifests.retry(context, roles[name], attempt, index, again), context)
     return client.sent.total() - before
 
 
@@ -163,8 +163,8 @@ def _make(client: KubeClient, kind: str, body: Json, context: JobContext) -> Non
         if error.status == INVALID:
             raise RefusedError(error.message) from None
         raise
-    known = find(client, f"{kind}/{quote(name, safe='')}")
-    owners = (known or {}).get("metadata", {}).get("ownerReferences") or ()
+    existing = find(client, f"{kind}/{quote(name, safe='')}")
+    owners = (existing or {}).get("metadata", {}).get("ownerReferences") or ()
     if context.pai.uid not in {owner.get("uid") for owner in owners}:
         raise LaterError(f"{name} belongs to another job of that name, and is about to go")
 

@@ -233,23 +233,23 @@ class ControlLoop:
 
     def _follow(self, context: JobContext, record: JobRecord) -> None:
         pai, now = context.pai, self._now()
-        seen = self.cache.seen(pai)
-        followed = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
+        objects = self.cache.seen(pai)
+        followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
         if followed.ask:
-            seen = caches.ask(self.client, pai)
-            followed = follow(pai.name, context.job, record, seen, now, stopped=pai.stopped)
+            objects = caches.ask(self.client, pai)
+            followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
         if followed.record != record:
             pai = self._write(pai, followed.record)
             self.cache.forget_ghosts(pai.name, followed.record.status.attempt)
-        asked = wanted(pai.name, context.job, followed.record, seen, now, gated=self.gated)
-        do(self.client, replace(context, pai=pai), followed.record.status.attempt, asked)
-        over = closed(followed.record, asked)
+        actions = wanted(pai.name, context.job, followed.record, objects, now, gated=self.gated)
+        do(self.client, replace(context, pai=pai), followed.record.status.attempt, actions)
+        over = closed(followed.record, actions)
         if over != followed.record:
             release_ports(self.client, context)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
-        elif asked.later is not None:
-            self.queue.add(pai.name, asked.later)
+        elif actions.later is not None:
+            self.queue.add(pai.name, actions.later)
 
     def _fail(self, pai: PaiJob, record: JobRecord, reason: str) -> None:
         """A job of which the API server does not take an object has failed; what it has taken ends."""

@@ -106,22 +106,22 @@ class JobContext:
         }  # fmt: skip
 
 
-def scripts(kit: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
+def scripts(context: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
     """The Secret with what the containers of an attempt run, the values of secrets in their places."""
-    pai = kit.pai
+    pai = context.pai
     whole = Job.from_mapping({**pai.data, "secrets": dict(secrets)} if secrets else pai.data, reveal_secrets=True)
     data = {f"{role.name}.sh": _encoded(commands_script(role.commands)) for role in whole.roles}
-    options = kit.options()
-    before = "\n".join(filter(None, (ssh.script(kit.job, options, kit.access), board_script(kit.board))))
-    data[RUNTIME] = _encoded(runtime_script(pai.name, kit.job, attempt, options, before))
-    about = kit.about(f"{pai.name}-{SCRIPTS}-{attempt}", attempt)
+    options = context.options()
+    before = "\n".join(filter(None, (ssh.script(context.job, options, context.access), board_script(context.board))))
+    data[RUNTIME] = _encoded(runtime_script(pai.name, context.job, attempt, options, before))
+    about = context.about(f"{pai.name}-{SCRIPTS}-{attempt}", attempt)
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True, "data": data}
 
 
-def pull_secret(kit: JobContext, secrets: Mapping[str, Any], passwords: Mapping[str, str]) -> Json | None:
+def pull_secret(context: JobContext, secrets: Mapping[str, Any], passwords: Mapping[str, str]) -> Json | None:
     """The Secret with which images are pulled; None for a job whose images need none."""
     logins: Json = {}
-    for image in kit.pai.data.get("prerequisites") or ():
+    for image in context.pai.data.get("prerequisites") or ():
         auth = image.get("auth") if isinstance(image, Mapping) else None
         if isinstance(auth, Mapping) and auth.get("username"):
             password = passwords.get(str(image.get("name")), str(auth.get("password", "")))
@@ -133,42 +133,42 @@ def pull_secret(kit: JobContext, secrets: Mapping[str, Any], passwords: Mapping[
         return None
     return {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-        "metadata": kit.about(f"{kit.pai.name}-{PULL}"),
+        "metadata": context.about(f"{context.pai.name}-{PULL}"),
         "data": {".dockerconfigjson": _encoded(json.dumps({"auths": logins}))},
     }  # fmt: skip
 
 
-def ssh_secret(kit: JobContext, access: SshAccess) -> Json:
+def ssh_secret(context: JobContext, access: SshAccess) -> Json:
     """The Secret with the keys for SSH, the same for all attempts."""
-    about = kit.about(ssh.secret_name(kit.pai))
+    about = context.about(ssh.secret_name(context.pai))
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True,
-            "data": ssh.key_data(kit.pai, access)}  # fmt: skip
+            "data": ssh.key_data(context.pai, access)}  # fmt: skip
 
 
-def ssh_services(kit: JobContext, secret: Json) -> list[Json]:
+def ssh_services(context: JobContext, secret: Json) -> list[Json]:
     """The Services that give tasks a port on the nodes."""
     public = ssh.host_key(secret)
     return [
-        ssh.service(kit.about(ssh.service_name(kit.pai, task)), kit.pai, task, public)
-        for task in ssh.task_ports(kit.job, kit.options(), kit.access)
+        ssh.service(context.about(ssh.service_name(context.pai, task)), context.pai, task, public)
+        for task in ssh.task_ports(context.job, context.options(), context.access)
     ]
 
 
-def service(kit: JobContext) -> Json:
+def service(context: JobContext) -> Json:
     """The headless Service that gives every pod of the job a name."""
     return {
-        "apiVersion": "v1", "kind": "Service", "metadata": kit.about(kit.pai.name),
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of(kit.pai.name)},
+        "apiVersion": "v1", "kind": "Service", "metadata": context.about(context.pai.name),
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of(context.pai.name)},
     }  # fmt: skip
 
 
-def work(kit: JobContext, role: TaskRole, attempt: int) -> Json:
+def work(context: JobContext, role: TaskRole, attempt: int) -> Json:
     """The Indexed Job of a role in an attempt.
 
     Kubernetes retries by itself what the state machine would retry, so that both agree: a pod that was disturbed
     without counting, one that failed as often as its role says. Of a gang nothing: that starts again as a whole.
     """
-    policy = task_policy(kit.job, role.name)
+    policy = task_policy(context.job, role.name)
     limit = policy.limit if policy.limit >= 0 else _ENDLESS
     disturbed = "Ignore" if policy.free_if_transient else "FailIndex"
     spec = {
@@ -178,24 +178,26 @@ def work(kit: JobContext, role: TaskRole, attempt: int) -> Json:
         "backoffLimitPerIndex": limit,
         "podFailurePolicy": {"rules": [_disturbed(disturbed)]},
         "podReplacementPolicy": "Failed",
-        "template": _template(kit, role, attempt),
+        "template": _template(context, role, attempt),
     }
-    about = kit.about(work_name(kit.pai.name, role.name, attempt), attempt)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _noted(kit, about, role), "spec": spec}
+    about = context.about(work_name(context.pai.name, role.name, attempt), attempt)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _noted(context, about, role), "spec": spec}
 
 
-def retry(kit: JobContext, role: TaskRole, attempt: int, index: int, again: int) -> Json:
+def retry(context: JobContext, role: TaskRole, attempt: int, index: int, again: int) -> Json:
     """A Job that runs one task once more, where the Indexed Job of its role has done with it and the job has not."""
-    template = _template(kit, role, attempt, index)
+    template = _template(context, role, attempt, index)
     noted = {TASK: str(index), RETRY: str(again)}
     template["metadata"]["annotations"] |= noted
-    template["spec"]["hostname"] = f"{work_name(kit.pai.name, role.name, attempt)}-{index}"  # where the others look
+    template["spec"]["hostname"] = f"{work_name(context.pai.name, role.name, attempt)}-{index}"  # where the others look
     spec = {
         "completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimitPerIndex": 0,
         "podFailurePolicy": {"rules": [_disturbed("FailIndex")]}, "podReplacementPolicy": "Failed",
         "template": template,
     }  # fmt: skip
-    about = _noted(kit, kit.about(retry_name(kit.pai.name, role.name, attempt, index, again), attempt), role)
+    about = _noted(
+        context, context.about(retry_name(context.pai.name, role.name, attempt, index, again), attempt), role
+    )
     about["annotations"] |= noted
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
 
@@ -204,39 +206,39 @@ def _disturbed(action: str) -> Json:
     return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
-def _noted(kit: JobContext, about: Json, role: TaskRole) -> Json:
-    return {**about, "annotations": {ROLE: role.name, OWNER: kit.pai.uid}}
+def _noted(context: JobContext, about: Json, role: TaskRole) -> Json:
+    return {**about, "annotations": {ROLE: role.name, OWNER: context.pai.uid}}
 
 
-def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None = None) -> Json:
-    pai, options, access = kit.pai, kit.options(), kit.access
+def _template(context: JobContext, role: TaskRole, attempt: int, index: int | None = None) -> Json:
+    pai, options, access = context.pai, context.options(), context.access
     noted = {
         ROLE: role.name,
         KEY: pai.key,
         OWNER: pai.uid,
-        SCHEDULING_SPEC: json.dumps(_spec(kit, role, attempt), separators=(",", ":")),
+        SCHEDULING_SPEC: json.dumps(_spec(context, role, attempt), separators=(",", ":")),
     }
-    lasting = durations_of(kit.job, pai.duration)[role.name]
+    lasting = durations_of(context.job, pai.duration)[role.name]
     if lasting is not None:
         noted[DURATION] = f"{lasting}ms"
     limit = None if pai.record is None else pai.record.max_run_time
     if limit is not None:
         noted[MAX_RUN_TIME] = f"{limit}ms"
-    if kit.job.checkpoint_every is not None:
-        noted[CHECKPOINT_EVERY] = f"{kit.job.checkpoint_every // 1000}s"
-    if kit.job.save_on_sigterm is not None:
+    if context.job.checkpoint_every is not None:
+        noted[CHECKPOINT_EVERY] = f"{context.job.checkpoint_every // 1000}s"
+    if context.job.save_on_sigterm is not None:
         noted[SAVES_ON_SIGTERM] = "true"
-    if kit.job.reservation:
-        noted[RESERVATION] = kit.job.reservation
+    if context.job.reservation:
+        noted[RESERVATION] = context.job.reservation
     spec: Json = {
-        **({"schedulingGates": [{"name": GATE}]} if kit.gated else {"schedulerName": SCHEDULER}),
-        **_until_killed(kit.job),
+        **({"schedulingGates": [{"name": GATE}]} if context.gated else {"schedulerName": SCHEDULER}),
+        **_until_killed(context.job),
         "restartPolicy": "Never",
         "subdomain": pai.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "tolerations": [{"key": FOR_JOBS, "operator": "Exists"}],
-        "containers": [_container(kit, role, options, index)],
+        "containers": [_container(context, role, options, index)],
         "volumes": [
             {
                 "name": "scripts",
@@ -246,12 +248,12 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
                 },
             },
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{options[role.name].shm}Mi"}},
-            *_claims(kit.mounts.get(role.name, ())),
+            *_claims(context.mounts.get(role.name, ())),
             *ssh.volume_items(pai, role.name, access),
         ],
     }
-    if kit.classes:
-        spec["priorityClassName"] = priority_class(kit.job.priority_class)
+    if context.classes:
+        spec["priorityClassName"] = priority_class(context.job.priority_class)
     if any(isinstance(image, Mapping) and image.get("auth") for image in pai.data.get("prerequisites") or ()):
         spec["imagePullSecrets"] = [{"name": f"{pai.name}-{PULL}"}]
     labels = labels_of(pai.name, attempt)
@@ -267,14 +269,14 @@ def _until_killed(job: Job) -> Json:
     return {"terminationGracePeriodSeconds": math.ceil(job.save_on_sigterm / 1000)}
 
 
-def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:
-    own, asked, access = options[role.name], role.resources, kit.access
+def _container(context: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:
+    own, request, access = options[role.name], role.resources, context.access
     serves = access is not None and access.is_for(role.name)
-    amounts: Json = {} if kit.gated else {ENABLE: "1"}
-    if asked.cpu:
-        amounts["cpu"] = str(asked.cpu)
-    if asked.memory:
-        amounts["memory"] = f"{asked.memory}Mi"
+    amounts: Json = {} if context.gated else {ENABLE: "1"}
+    if request.cpu:
+        amounts["cpu"] = str(request.cpu)
+    if request.memory:
+        amounts["memory"] = f"{request.memory}Mi"
     if own.infiniband:
         amounts["rdma/hca"] = "1"
     place: Json = {"value": str(index)} if index is not None else _field(f"metadata.annotations['{INDEX}']")
@@ -282,14 +284,17 @@ def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOption
         "name": "main",
         "image": role.image,
         "command": ["/bin/sh", f"{FOLDER}/{RUNTIME}"],
-        "env": [*environment(kit.pai.name, kit.pai.user, kit.job, role, options), {"name": _INDEX, **place}],
+        "env": [
+            *environment(context.pai.name, context.pai.user, context.job, role, options),
+            {"name": _INDEX, **place},
+        ],
         "resources": {"limits": amounts, "requests": dict(amounts)},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "scripts", "mountPath": FOLDER, "readOnly": True},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - shared memory, in the container
             *([{"name": "ssh", "mountPath": ssh.MOUNTED, "readOnly": True}] if serves else []),
-            *(_storage_mount(mount, kit.pai.user) for mount in kit.mounts.get(role.name, ())),
+            *(_storage_mount(mount, context.pai.user) for mount in context.mounts.get(role.name, ())),
         ],
     }
     if own.infiniband:
@@ -320,9 +325,9 @@ def _field(path: str) -> Json:
     return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _spec(kit: JobContext, role: TaskRole, attempt: int) -> Json:
+def _spec(context: JobContext, role: TaskRole, attempt: int) -> Json:
     """HiveD's spec, the group with the attempt in its name: no gang ever meets what is left of its own past."""
-    spec = dict(kit.scheduling[role.name])
+    spec = dict(context.scheduling[role.name])
     group = spec.get("affinityGroup")
     if group is not None and attempt:
         spec["affinityGroup"] = {**group, "name": f"{group['name']}#{attempt}"}

@@ -53,13 +53,13 @@ class ObservedJob:
 class AttemptObjects:
     """The pods and Jobs of the present attempt of a job."""
 
-    def __init__(self, name: str, job: Job, status: JobStatus, seen: JobObjects) -> None:
+    def __init__(self, name: str, job: Job, status: JobStatus, objects: JobObjects) -> None:
         self.name = name
         self.job = job
         self.status = status
-        self.works = {key: work for key, work in seen.works.items() if work.attempt == status.attempt}
+        self.works = {key: work for key, work in objects.works.items() if work.attempt == status.attempt}
         self.pods: dict[Place, dict[int, PodSeen]] = {}
-        for pod in seen.pods:
+        for pod in objects.pods:
             if pod.attempt == status.attempt:
                 tries = self.pods.setdefault(pod.place, {})
                 if pod.retry not in tries or tries[pod.retry].over:  # a try that was begun again goes on
@@ -147,8 +147,8 @@ class AttemptObjects:
                 end = PodChange.FAILED if failures > 0 else PodChange.LOST
             failures -= end not in TRANSIENT
             at = _time(before)
-            for what in (PodChange.STARTED, end):
-                yield PodTransition(at, position, step, ref, what, before.reason if before else "")
+            for step_change in (PodChange.STARTED, end):
+                yield PodTransition(at, position, step, ref, step_change, before.reason if before else "")
                 step += 1
             ref = replace_incarnation(ref)
         change = pod.change
@@ -176,7 +176,7 @@ def _time(pod: PodSeen | None, *, started: bool = False) -> float:
 
 
 def repaired(
-    record: JobRecord, before: JobStatus, news: Sequence[PodTransition], seen: JobObjects, now: datetime
+    record: JobRecord, before: JobStatus, news: Sequence[PodTransition], objects: JobObjects, now: datetime
 ) -> tuple[RepairLine, ...]:
     """The repairs of a job that has come from status `before` to that of its record.
 
@@ -195,17 +195,17 @@ def repaired(
         place = task.role, task.index
         if task.retries > was.retries and place in reasons:
             lines = [line for line in lines if (line.role, line.index) != place or line.back is not None]
-            pod = _pod(seen, after.attempt, was)
+            pod = _pod(objects, after.attempt, was)
             lines.append(RepairLine(*place, now, pod.node if pod is not None else "", reasons[place]))
         elif task.state is RunState.RUNNING and was.state is RunState.WAITING:
-            lines = [_back(line, _pod(seen, after.attempt, task), now) if (line.role, line.index) == place else line
+            lines = [_back(line, _pod(objects, after.attempt, task), now) if (line.role, line.index) == place else line
                      for line in lines]  # fmt: skip
     return tuple(lines[-KEPT_REPAIRS:])
 
 
-def _pod(seen: JobObjects, attempt: int, task: TaskStatus) -> PodSeen | None:
+def _pod(objects: JobObjects, attempt: int, task: TaskStatus) -> PodSeen | None:
     """The pod of a task's present try."""
-    tries = (pod for pod in seen.pods if pod.attempt == attempt and pod.place == (task.role, task.index))
+    tries = (pod for pod in objects.pods if pod.attempt == attempt and pod.place == (task.role, task.index))
     return next((pod for pod in tries if pod.retry == task.retries), None)
 
 

@@ -47,9 +47,9 @@ class RoleOptions:
 def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
     """The options of a role in the data of a job that `Job.from_mapping` has read; what is not a number is left out."""
     spec = data["taskRoles"][role]
-    container, asked = spec.get("extraContainerOptions"), spec["resourcePerInstance"]
+    container, resources = spec.get("extraContainerOptions"), spec["resourcePerInstance"]
     container = container if isinstance(container, Mapping) else {}
-    ports = asked.get("ports")
+    ports = resources.get("ports")
     shm = container.get("shmMB")
     return RoleOptions(
         shm=shm if isinstance(shm, int) and shm > 0 else 512,
@@ -70,9 +70,9 @@ def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping
         "PAI_WORK_DIR": "/root",
     }
     for task_role in job.roles:
-        own, asked = options[task_role.name], task_role.resources
+        own, resources = options[task_role.name], task_role.resources
         values[f"PAI_TASK_ROLE_TASK_COUNT_{task_role.name}"] = str(task_role.instances)
-        values[f"PAI_RESOURCE_{task_role.name}"] = f"{asked.gpu},{asked.cpu},{asked.memory},{own.shm}"
+        values[f"PAI_RESOURCE_{task_role.name}"] = f"{resources.gpu},{resources.cpu},{resources.memory},{own.shm}"
         values[f"PAI_MIN_FAILED_TASK_COUNT_{task_role.name}"] = _count(task_role.completion, "min_failed")
         values[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{task_role.name}"] = _count(task_role.completion, "min_succeeded")
     ports = options[role.name].port_lists()

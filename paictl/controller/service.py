@@ -83,7 +83,7 @@ class ControllerService:
 
     def _make_classes(self) -> bool:
         """Make the PriorityClasses that are missing; False if they cannot be had: pods go without them then."""
-        there = True
+        complete = True
         for body in manifests.priority_classes(PRIORITIES):
             try:
                 self.client.request("POST", CLASSES, body)
@@ -91,8 +91,8 @@ class ControllerService:
                 if error.status == 409:
                     continue
                 self.log(f"priority class {body['metadata']['name']}: {error.message}")
-                there = False
-        return there
+                complete = False
+        return complete
 
     # --- the process
 

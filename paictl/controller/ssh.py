@@ -82,13 +82,13 @@ class TaskPort:
 
 def task_ports(job: Job, options: Mapping[str, RoleOptions], access: SshAccess | None) -> Iterator[TaskPort]:
     """The first tasks of a job that people may reach, in order."""
-    left = MOST_TASKS
+    remaining = MOST_TASKS
     for role in job.roles if access is not None and access.people else ():
         if access is not None and access.is_for(role.name):
             port = options[role.name].port_lists()[SSH_PORT][0]
-            for index in range(min(role.instances, left)):
+            for index in range(min(role.instances, remaining)):
                 yield TaskPort(role.name, index, port)
-            left -= min(role.instances, left)
+            remaining -= min(role.instances, remaining)
 
 
 def service(about: Json, pai: PaiJob, task: TaskPort, public: str) -> Json:

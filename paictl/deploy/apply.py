@@ -115,8 +115,8 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
 
 def unlisted_nodes(facts: Iterable[HostFacts]) -> tuple[str, ...]:
     """The nodes that no list names, from the facts of all machines."""
-    seen = tuple(facts)
-    return unlisted([facts.machine for facts in seen], nodes_in(facts.host for facts in seen))
+    hosts = tuple(facts)
+    return unlisted([facts.machine for facts in hosts], nodes_in(facts.host for facts in hosts))
 
 
 @frozen
@@ -147,9 +147,9 @@ def apply(
     A run of the same wish that did not get to its end is gone on with: what was done is known from the hosts, never
     from the folder alone. A phase waits `timeout` seconds for Kubernetes. Raises `PaictlError` with the first failure.
     """
-    wish, secrets = wish_of(desired), desired.deployment.secrets
-    before = unfinished_run(root, KIND, wish, secrets)
-    folder = before or begin_run(root, KIND, wish, now(), secrets)
+    request, secrets = wish_of(desired), desired.deployment.secrets
+    before = unfinished_run(root, KIND, request, secrets)
+    folder = before or begin_run(root, KIND, request, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
         site.break_lock, site.judge = break_lock, judge
         changes: list[HostChange] = []

@@ -119,17 +119,17 @@ def read_backup(path: Path) -> Backup:
     """  # fmt: skip
     with _opened(path) as packed:
         backup = _manifest_of(path, packed)
-        left, size = dict(backup.files), 0
+        unread, size = dict(backup.files), 0
         while (member := packed.next()) is not None:  # an iterator would begin with the manifest again
-            wanted = left.pop(member.name, None)
-            if wanted is None or not member.isreg():
+            expected = unread.pop(member.name, None)
+            if expected is None or not member.isreg():
                 raise _spoiled(path, text("{name} is not in its manifest", name=member.name))
             content = packed.extractfile(member)
-            if content is None or _digest(content) != wanted:
+            if content is None or _digest(content) != expected:
                 raise _spoiled(path, text("{name} has been modified", name=member.name))
             size = member.size if member.name == SNAPSHOT else size
-        if left:
-            raise _spoiled(path, text("it lacks {name}", name=min(left)))
+        if unread:
+            raise _spoiled(path, text("it lacks {name}", name=min(unread)))
     return replace(backup, size=size)
 
 
@@ -215,19 +215,19 @@ class Masters:
         self._program = (resource_folder("playbooks") / "files" / "paictl_etcd.py").read_bytes()
 
     def ask(
-        self, verb: str, wish: JsonObject | None = None, hosts: Iterable[Host] | None = None
+        self, verb: str, request: JsonObject | None = None, hosts: Iterable[Host] | None = None
     ) -> tuple[dict[str, JsonObject], dict[str, HostResult]]:
         """Each master's answer by name, and the results of those that failed."""
-        line = f"python3 -B - {verb} {shlex.quote(json.dumps(wish or {}))}"
+        line = f"python3 -B - {verb} {shlex.quote(json.dumps(request or {}))}"
         results = self.fleet.run(
             line, stdin=self._program, manner=CommandOptions(sudo=True, timeout=_VERB), hosts=hosts
         )
         answers = {name: json.loads(result.stdout) for name, result in results.items() if result.ok}
         return answers, {name: result for name, result in results.items() if not result.ok}
 
-    def all(self, verb: str, wish: JsonObject | None = None) -> dict[str, JsonObject]:
+    def all(self, verb: str, request: JsonObject | None = None) -> dict[str, JsonObject]:
         """All masters' answers by name; raises `DeployError` naming the masters that failed, with reasons."""
-        answers, bad = self.ask(verb, wish)
+        answers, bad = self.ask(verb, request)
         raise_for(bad, len(answers) + len(bad))
         return answers
 

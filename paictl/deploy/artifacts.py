@@ -195,10 +195,10 @@ def read_lock(folder: Path) -> Artifacts:
 
 def _artifact(row: Mapping[str, Any]) -> Artifact:
     values = {field.name: str(row.get(field.name, "")) for field in fields(Artifact) if field.name != "kind"}
-    made = Artifact(kind=ArtifactKind(row["kind"]), **values)
-    if len(made.sha256) != 64 or not made.name or not made.path:
-        raise ValueError(f"{made.name or '?'}: name, path and a SHA-256 of 64 digits are needed")
-    return made
+    artifact = Artifact(kind=ArtifactKind(row["kind"]), **values)
+    if len(artifact.sha256) != 64 or not artifact.name or not artifact.path:
+        raise ValueError(f"{artifact.name or '?'}: name, path and a SHA-256 of 64 digits are needed")
+    return artifact
 
 
 def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
@@ -210,23 +210,25 @@ def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
 
 def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[ArtifactFault, ...]:
     """Every file that is missing or differs from the lock, among all files or the `chosen` ones."""
-    wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
+    selected = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
     with ThreadPoolExecutor(_HASHING) as pool:
-        faults = pool.map(lambda artifact: _fault(artifacts.file(artifact), artifact), wanted)
+        faults = pool.map(lambda artifact: _fault(artifacts.file(artifact), artifact), selected)
         return tuple(fault for fault in faults if fault is not None)
 
 
-def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
+def _fault(path: Path, artifact: Artifact) -> ArtifactFault | None:
     try:
         sum_ = sha256_of(path)
     except FileNotFoundError:
-        return ArtifactFault(wanted.name, str(path), "is missing")
+        return ArtifactFault(artifact.name, str(path), "is missing")
     except OSError as error:
-        return ArtifactFault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
-    if sum_ == wanted.sha256:
+        return ArtifactFault(artifact.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
+    if sum_ == artifact.sha256:
         return None
-    message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
-    return ArtifactFault(wanted.name, str(path), message)
+    message = text(
+        "is another file: SHA-256 {found}…, expected {wanted}…", found=sum_[:12], wanted=artifact.sha256[:12]
+    )
+    return ArtifactFault(artifact.name, str(path), message)
 
 
 def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:

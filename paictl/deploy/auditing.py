@@ -78,8 +78,8 @@ def _ask(deployment: Deployment, options: SshOptions) -> tuple[dict[str, Any], d
                 host for host, machine in zip(everything, deployment.machines, strict=True) if machine.role is role
             ]
             master = role is Role.MASTER
-            wish = {"files": patterns(master=master), "probes": probes(master=master), "secrets": master}
-            line = f"python3 -B - {shlex.quote(json.dumps(wish))}"
+            request = {"files": patterns(master=master), "probes": probes(master=master), "secrets": master}
+            line = f"python3 -B - {shlex.quote(json.dumps(request))}"
             for name, result in fleet.run(line, stdin=program, manner=_MANNER, hosts=hosts).items() if hosts else ():
                 if result.ok:
                     answers[name] = json.loads(result.stdout)
@@ -148,8 +148,8 @@ def _administrators(bindings: Iterable[Any]) -> Iterator[str]:
 def _is_access(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> bool:
     """Whether `paictl cluster kubeconfig add --role admin` made a binding for a subject."""
     about = binding["metadata"]
-    given = (about.get("labels") or {}).get(ACCESS_ROLE) == "admin"
-    return given and subject["kind"] == "User" and about["name"] == access_binding("admin", subject["name"])
+    is_admin_role = (about.get("labels") or {}).get(ACCESS_ROLE) == "admin"
+    return is_admin_role and subject["kind"] == "User" and about["name"] == access_binding("admin", subject["name"])
 
 
 def _anonymous(bindings: Iterable[Any]) -> Iterator[str]:

@@ -43,15 +43,15 @@ class PushedConfig:
     files: Mapping[str, str] | None = None
 
 
-def place_of(wish: Path, cluster: str, now: datetime) -> Path:
+def place_of(target: Path, cluster: str, now: datetime) -> Path:
     """Where a backup goes: the file that was named, or a new one in the folder; raises `PaictlError` for neither."""
-    if wish.is_dir():
-        return wish / file_name(cluster, now)
-    if wish.exists():
-        raise PaictlError(text("already exists"), where=str(wish), hint=text("name another file, or a folder"))
-    if not wish.parent.is_dir():
-        raise PaictlError(text("no such folder"), where=str(wish.parent), hint="mkdir -p")
-    return wish
+    if target.is_dir():
+        return target / file_name(cluster, now)
+    if target.exists():
+        raise PaictlError(text("already exists"), where=str(target), hint=text("name another file, or a folder"))
+    if not target.parent.is_dir():
+        raise PaictlError(text("no such folder"), where=str(target.parent), hint="mkdir -p")
+    return target
 
 
 def backup(

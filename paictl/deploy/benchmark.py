@@ -89,11 +89,11 @@ def items() -> tuple[BenchmarkItem, ...]:
     """The table."""
     path = resource_folder("playbooks") / "benchmark.yaml"
     rows: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    known = ("id", "title", "severity", "on", "remedy")
+    named = ("id", "title", "severity", "on", "remedy")
     return tuple(
         BenchmarkItem(
             str(row["id"]), row["title"], row["severity"], Scope(row["on"]), row.get("remedy", ""),
-            {name: value for name, value in row.items() if name not in known},
+            {name: value for name, value in row.items() if name not in named},
         )
         for row in rows
     )  # fmt: skip

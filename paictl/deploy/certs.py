@@ -186,8 +186,8 @@ def renew(deployment: Deployment, options: SshOptions, tell: Tell, root: Path, *
     Raises `RenewError` at the first machine where it does not work; nothing is done on those after it. Doing it again
     does no harm.
     """
-    wish = {"cluster": deployment.settings.cluster}
-    folder = begin_run(root, "certs-renew", wish, datetime.now(UTC), deployment.secrets).path
+    request = {"cluster": deployment.settings.cluster}
+    folder = begin_run(root, "certs-renew", request, datetime.now(UTC), deployment.secrets).path
     with (
         Fleet(hosts_of(deployment), options) as fleet,
         locked(deployment, "deploy certs renew", folder, break_lock=break_lock),

@@ -109,11 +109,11 @@ _SECTIONS: Final[Mapping[str, Callable[[Deployment], Any]]] = {
     "kubelet": kubelet_configuration,
     "kube_proxy": kube_proxy_configuration,
     "api_server_arguments": all_api_server_arguments,
-    "component_arguments": lambda made: component_arguments(made.settings.hardening),
-    "etcd_arguments": lambda made: dict(made.settings.etcd),
-    "jobs_on_masters": lambda made: made.settings.jobs_on_masters,
-    "offline": lambda made: made.settings.offline,
-    "pod_security": lambda made: dict(made.settings.pod_security),
+    "component_arguments": lambda deployment: component_arguments(deployment.settings.hardening),
+    "etcd_arguments": lambda deployment: dict(deployment.settings.etcd),
+    "jobs_on_masters": lambda deployment: deployment.settings.jobs_on_masters,
+    "offline": lambda deployment: deployment.settings.offline,
+    "pod_security": lambda deployment: dict(deployment.settings.pod_security),
 }
 _OF_THE_FIRST: Final = ("kube_proxy", "offline", "pod_security")
 _BEFORE: Final[Mapping[str, Any]] = {"pod_security": {}}
@@ -137,7 +137,7 @@ def noted_settings(deployment: Deployment, machine: Machine) -> dict[str, Any]:
 
 def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list[str]]:
     """The sections in which the note of a machine that has joined differs, each with what changes in words."""
-    wanted = noted_settings(deployment, facts.machine)
+    settings = noted_settings(deployment, facts.machine)
     try:
         noted: Any = json.loads(facts.values.get("settings") or "{}")
     except ValueError:
@@ -147,7 +147,7 @@ def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list
         name: list(_differences(noted[name], value))
         if name in noted
         else [text("the previously applied value is unknown")]
-        for name, value in wanted.items()
+        for name, value in settings.items()
         if name not in noted or noted[name] != value
     }
 
@@ -170,11 +170,13 @@ def refuse_fixed(site: Site) -> None:
     """Raise `DeployError` for settings that a running cluster cannot change, each with the value that it has."""
     desired = site.desired
     bad = [
-        text("{key} is {now} in the running cluster but {wanted} in config.yaml", key=rule.key, now=now, wanted=wanted)
+        text(
+            "{key} is {now} in the running cluster but {wanted} in config.yaml", key=rule.key, now=now, wanted=expected
+        )
         + f" ({rule.advice})"
         for rule in KEYS
         if rule.effect is Effect.FIXED
-        for now, wanted in _fixed(rule, site)
+        for now, expected in _fixed(rule, site)
     ]
     if bad:
         name = desired.deployment.settings.cluster
@@ -190,15 +192,15 @@ def _fixed(rule: KeyRule, site: Site) -> Iterator[tuple[str, str]]:
         return  # `refuse_other_version` compares it with the artifacts
     if rule.fact == "endpoint" and not _is_key_of_endpoint(rule, deployment):
         return
-    wanted = {
+    expected = {
         "cluster": settings.cluster, "repository": settings.repository, "endpoint": deployment.endpoint,
         "network": settings.network, "pods": settings.pods, "services": settings.services, "domain": settings.domain,
     }[rule.fact]  # fmt: skip
     of_cluster = [site.facts[deployment.first.name]] if rule.fact == "cluster" else site.facts.values()
     for facts in of_cluster:
         now = _present(rule.fact, facts, settings.cluster)
-        if now and now != wanted:
-            yield now, wanted
+        if now and now != expected:
+            yield now, expected
             return
 
 

@@ -85,9 +85,9 @@ def hardening_of(section: Values, folder: Path) -> Hardening:
     """What the section `deploy:` says; files are relative to `folder`. Raises `PaictlError` for unusable ones."""
     oidc = section.get("oidc")
     arguments = section.get("api_server_arguments") or {}
-    taken = sorted(name for name in arguments if name in _OWN_SIGN_IN or name.startswith("oidc-"))
-    if oidc and taken:
-        message = text("deploy.oidc and deploy.api_server_arguments.{name} exclude each other", name=taken[0])
+    conflicting = sorted(name for name in arguments if name in _OWN_SIGN_IN or name.startswith("oidc-"))
+    if oidc and conflicting:
+        message = text("deploy.oidc and deploy.api_server_arguments.{name} exclude each other", name=conflicting[0])
         raise PaictlError(message, hint=text("remove one of them"))
     return Hardening(
         section.get("secrets_encryption", True) is not False,
@@ -120,17 +120,17 @@ def _policy(path: Path) -> str:
     content = _read(path, "deploy.audit_log.policy_file")
     hint = "https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/"
     try:
-        made = yaml.safe_load(content)
+        policy = yaml.safe_load(content)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         raise PaictlError(text("the audit policy is not valid YAML"), where=where, hint=hint) from None
-    kind = made.get("kind") if isinstance(made, dict) else None
-    version = made.get("apiVersion") if isinstance(made, dict) else None
+    kind = policy.get("kind") if isinstance(policy, dict) else None
+    version = policy.get("apiVersion") if isinstance(policy, dict) else None
     if kind != "Policy" or version != "audit.k8s.io/v1":
         message = text("the file is not an audit policy (apiVersion: audit.k8s.io/v1, kind: Policy)")
         raise PaictlError(message, where=str(path), hint=hint)
-    rules = made.get("rules")
+    rules = policy.get("rules")
     levels = ("None", "Metadata", "Request", "RequestResponse")
     if not isinstance(rules, list) or not rules:
         raise PaictlError(text("the audit policy has no rules"), where=str(path), hint=hint)
@@ -187,12 +187,12 @@ def master_files(hardening: Hardening) -> dict[str, str]:
 
 def authentication(oidc: TokenProvider | None) -> str:
     """The API server's AuthenticationConfiguration: tokens of the provider, and paths open to anonymous requests."""
-    made = {
+    configuration = {
         "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": [{"path": path} for path in _ANONYMOUS]},
         "jwt": [_provider(oidc)] if oidc else [],
     }  # fmt: skip
-    return json.dumps(made, indent=1) + "\n"
+    return json.dumps(configuration, indent=1) + "\n"
 
 
 def _provider(oidc: TokenProvider) -> dict[str, Any]:

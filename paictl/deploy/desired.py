@@ -200,27 +200,27 @@ def _mode(path: str) -> str:
 def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     """Put a deployment and a folder of artifacts together; raises `PaictlError` where something needed is not there."""
     version = artifacts.version(deployment.settings.version)
-    made = Desired(
+    desired = Desired(
         deployment, artifacts, version,
         tuple(Archive(artifact, images_in(artifacts.file(artifact))) for artifact in artifacts.of(ArtifactKind.IMAGE)),
     )  # fmt: skip
-    made.programs()  # which says what is missing
+    desired.programs()  # which says what is missing
     network = deployment.settings.network
     if network in FOREIGN:
-        _need_images(made, network, images_named(artifacts.file(artifacts.need(network))))
+        _need_images(desired, network, images_named(artifacts.file(artifacts.need(network))))
     if deployment.settings.storage_class is not None:
-        _need_images(made, "storage_class", (IMAGE,))
-    return made
+        _need_images(desired, "storage_class", (IMAGE,))
+    return desired
 
 
-def _need_images(desired: Desired, what: str, images: Sequence[str]) -> None:
+def _need_images(desired: Desired, source: str, images: Sequence[str]) -> None:
     """Raise `PaictlError` where no machine reaches a registry and no archive has the images of what a key asks for."""
     if not desired.deployment.settings.offline:
         return
-    here = {image.reference for image in desired.images}
-    if lacking := [image for image in images if image not in here]:
+    available = {image.reference for image in desired.images}
+    if lacking := [image for image in images if image not in available]:
         message = text("{network} needs images that are not among the artifacts: {images}",
-                       network=what, images=", ".join(lacking))  # fmt: skip
+                       network=source, images=", ".join(lacking))  # fmt: skip
         hint = text("put archives of them into images/ of the folder, or write offline: false")
         raise PaictlError(message, where=desired.artifacts.where, hint=hint)
 

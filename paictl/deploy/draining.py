@@ -139,18 +139,20 @@ class CordonedNodes:
     def _empty(self, names: Sequence[str], tell: Tell) -> None:
         end = time.monotonic() + self._seconds
         reported: set[str] = set()
-        while left := [pod for name in names for pod in pods_to_move(self.client, name)]:
-            refused = self._evict(candidate for candidate in left if "deletionTimestamp" not in candidate["metadata"])
+        while remaining := [pod for name in names for pod in pods_to_move(self.client, name)]:
+            refused = self._evict(
+                candidate for candidate in remaining if "deletionTimestamp" not in candidate["metadata"]
+            )
             for pod, why in refused.items():
                 if pod not in reported:
                     tell(text("{pod} stays for now: {why}", pod=pod, why=why), "")
                     reported.add(pod)
             if time.monotonic() > end:
-                raise self._still_there(names, left, refused)
+                raise self._still_there(names, remaining, refused)
             time.sleep(_POLL)
 
-    def _still_there(self, names: Sequence[str], left: Iterable[Json], refused: Mapping[str, str]) -> DeployError:
-        pods = ", ".join(sorted(map(_name, left))[:_SHOWN])
+    def _still_there(self, names: Sequence[str], remaining: Iterable[Json], refused: Mapping[str, str]) -> DeployError:
+        pods = ", ".join(sorted(map(_name, remaining))[:_SHOWN])
         message = text("not empty after {seconds} s: {pods}", seconds=int(self._seconds), pods=pods)
         if refused:
             message = text("{message}; {why}", message=message, why=min(refused.values()))

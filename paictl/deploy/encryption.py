@@ -59,13 +59,13 @@ def state_of(facts: HostFacts) -> EncryptionState:
     return EncryptionState(bool(values.get("used")), str(values.get("writer", "")), str(values.get("written", "")))
 
 
-def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps:
+def steps_to(encrypts: bool, states: Iterable[EncryptionState]) -> EncryptionSteps:
     """What takes masters, the first one first, to the wanted state from any state that was interrupted."""
     masters = tuple(states)
     first = masters[0]
-    if not wanted:
+    if not encrypts:
         stop = any(master.encrypts for master in masters)
-        rewrite = stop or _left(first, used=any(master.used for master in masters))
+        rewrite = stop or _may_remain(first, used=any(master.used for master in masters))
         return EncryptionSteps("stop" if stop else "", "", rewrite)
     begin = not all(master.used for master in masters)
     write = begin or not all(master.encrypts for master in masters)
@@ -74,19 +74,19 @@ def steps_to(wanted: bool, states: Iterable[EncryptionState]) -> EncryptionSteps
     return EncryptionSteps("begin" if begin else "", after, bool(after) or first.written != first.writer)
 
 
-def _left(first: EncryptionState, *, used: bool) -> bool:
+def _may_remain(first: EncryptionState, *, used: bool) -> bool:
     """Whether Secrets may be left that a key is needed for; where no API server has the file, only a note tells."""
     return first.written != IDENTITY and (used or first.written != "")
 
 
-def encryption_changes(wanted: bool, facts: HostFacts, *, first: bool) -> list[str]:
+def encryption_changes(encrypts: bool, facts: HostFacts, *, first: bool) -> list[str]:
     """What differs on a master that has joined, in words."""
     state = state_of(facts)
-    if wanted and not state.encrypts:
+    if encrypts and not state.encrypts:
         return [text("secrets_encryption: off -> on")]
-    if not wanted and state.encrypts:
+    if not encrypts and state.encrypts:
         return [text("secrets_encryption: on -> off")]
-    if first and (state.written != state.writer if wanted else _left(state, used=state.used)):
+    if first and (state.written != state.writer if encrypts else _may_remain(state, used=state.used)):
         return [text("secrets_encryption: existing Secrets are written again")]
     return []
 

@@ -105,10 +105,10 @@ def catalogue(
         hint = did_you_mean(unknown[0], EXTRAS) or text("images of services: --services NAME")
         raise PaictlError(text("--with {word}: unknown", word=unknown[0]), hint=hint)
     rows = [row for row in upstream["artifacts"] if "only" not in row or row["only"] in chosen]
-    return tuple(_wanted(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
+    return tuple(_download(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
 
 
-def _wanted(row: Mapping[str, str], version: str, arch: str) -> Download:
+def _download(row: Mapping[str, str], version: str, arch: str) -> Download:
     words = {"version": version, "tag": f"v{version}", "arch": arch}
     url = row["url"].format(**words)
     sums = row.get("sums", "").format(**words, url=url)
@@ -135,10 +135,10 @@ def gather(
         _need_local(images)
     if folder is not None and (folder / LOCK).is_file():
         return _copy_folder(read_lock(folder), into, tell)
-    known = _hashes(lock) if lock else {}
+    hashes = _hashes(lock) if lock else {}
     rows: list[Artifact] = []
     for download in wanted:
-        expected = known.get((download.artifact.name, download.artifact.arch, download.artifact.version), "")
+        expected = hashes.get((download.artifact.name, download.artifact.arch, download.artifact.version), "")
         if lock and not expected:
             raise PaictlError(
                 text(
@@ -161,12 +161,12 @@ def _hashes(lock: Path) -> dict[tuple[str, str, str], str]:
 
 
 def _url(download: Download, source: str, folder: Path | None) -> str:
-    made = download.artifact
+    artifact = download.artifact
     if folder is not None:
         return (folder / download.file).resolve().as_uri()
     if not source:
-        return made.url
-    words = {"name": made.name, "version": made.version, "arch": made.arch, "file": download.file}
+        return artifact.url
+    words = {"name": artifact.name, "version": artifact.version, "arch": artifact.arch, "file": download.file}
     try:
         return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{download.file}"
     except (KeyError, IndexError, ValueError):
@@ -267,8 +267,8 @@ def _need_in(folder: Path, images: Sequence[WantedImage]) -> None:
             for artifact in artifacts.all
             if artifact.kind is ArtifactKind.IMAGE
         ]
-    here = {(image.reference, arch) for path, arch in files if path.is_file() for image in images_in(path)}
-    lacking = [image for image in images if not {(image.reference, image.arch), (image.reference, "")} & here]
+    present = {(image.reference, arch) for path, arch in files if path.is_file() for image in images_in(path)}
+    lacking = [image for image in images if not {(image.reference, image.arch), (image.reference, "")} & present]
     if lacking:
         message = text(
             "has no archive of {images}", images=", ".join(f"{image.reference} ({image.arch})" for image in lacking)
@@ -312,14 +312,14 @@ def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: 
                 text("{name} {version} is not in the lock", name=image.name, version=image.version), where=str(lock)
             )
         local = _local(image)
-        made = _copied(image, local, into) if local else _pull(image, row, before, into, tell)
-        if row is not None and made.sha256 != row.sha256:
-            message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=made.sha256[:12],
+        artifact = _copied(image, local, into) if local else _pull(image, row, before, into, tell)
+        if row is not None and artifact.sha256 != row.sha256:
+            message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=artifact.sha256[:12],
                            wanted=row.sha256[:12])  # fmt: skip
             raise PaictlError(message, where=str(into / image.path), hint="the lock is out of date")
         if local:
             tell(text("image {name} from {source}", name=image.reference, source=local))
-        yield made
+        yield artifact
 
 
 def _copied(image: WantedImage, source: Path, into: Path) -> Artifact:
@@ -344,13 +344,13 @@ def _pull(
     if not digest and image.mirror.startswith("http:") and not is_here(urlsplit(image.mirror).netloc):
         hint = "use https://, or give a lock file with --lock"
         raise PaictlError("cannot be verified over http", where=image.mirror, hint=hint)
-    known = row or before.get((image.name, image.arch, image.version))
+    earlier = row or before.get((image.name, image.arch, image.version))
     registry = ImagePuller(ImageSource(image.reference, image.arch, image.mirror, digest))
     manifest = None if row is not None else registry.manifest()
     url = row.url if row is not None else f"docker://{image.reference}@{manifest.digest if manifest else ''}"
-    if known is not None and known.url == url and target.is_file() and sha256_of(target) == known.sha256:
+    if earlier is not None and earlier.url == url and target.is_file() and sha256_of(target) == earlier.sha256:
         tell(text("{name} {version} already downloaded", name=image.name, version=image.version))
-        return replace(known, path=image.path)
+        return replace(earlier, path=image.path)
     target.parent.mkdir(parents=True, exist_ok=True)
     pull(registry, manifest or registry.manifest(), target)
     tell(text("image {name} from {source}", name=image.reference, source=image.mirror or url))
@@ -374,9 +374,9 @@ def _copy_folder(source: Artifacts, into: Path, tell: Tell) -> Artifacts:
             )
         )
     write_lock(into, source.all)
-    made = Artifacts(into, source.all)
-    verify(made)
-    return made
+    copy = Artifacts(into, source.all)
+    verify(copy)
+    return copy
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -29,8 +29,8 @@ class PushArtifacts(DeployPhase):
 
     def changes(self, facts: HostFacts) -> list[str]:
         """Programs and images that the host lacks; images that were pushed already wait for the next phase."""
-        differences, there = facts.values.get("differences") or {}, {*facts.values.get("packed", ())}
-        if not differences.get("programs") and set(differences.get("images") or ()) <= there:
+        differences, packed = facts.values.get("differences") or {}, {*facts.values.get("packed", ())}
+        if not differences.get("programs") and set(differences.get("images") or ()) <= packed:
             return []
         return facts.lacks("programs", "images")
 
@@ -39,8 +39,8 @@ class PushArtifacts(DeployPhase):
         site, due = self.site, self.due()
         verify(site.desired.artifacts)
         with pack_folder() as folder:
-            made = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
-            packs = {name: str(path) for name, path in made.items() if path is not None}
+            archives = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
+            packs = {name: str(path) for name, path in archives.items() if path is not None}
             push(site, "artifacts", tell, due, packs)
 
 
@@ -52,8 +52,8 @@ class Runtime(DeployPhase):
     def changes(self, facts: HostFacts) -> list[str]:
         """Files, kernel settings, images and units that differ from the desired state."""
         changes = facts.lacks("files", "modes", "modules", "sysctls", "swap", "images")
-        wanted = ["containerd", *self.site.desired.units(facts.machine)]
-        idle = [name for name in wanted if not facts.runs(name)]
+        units = ["containerd", *self.site.desired.units(facts.machine)]
+        idle = [name for name in units if not facts.runs(name)]
         return changes + ([text("start: {units}", units=", ".join(idle))] if idle else [])
 
     def run(self, tell: Tell) -> None:
@@ -114,8 +114,8 @@ class PodNetwork(DeployPhase):
         """A manifest that the first master has not applied yet."""
         first = facts.machine is self.site.desired.deployment.first
         manifest = self.manifest() if first else ""
-        known = facts.values.get("network")
-        return [text("apply {what}", what=self._network)] if manifest and known != manifest_mark(manifest) else []
+        applied = facts.values.get("network")
+        return [text("apply {what}", what=self._network)] if manifest and applied != manifest_mark(manifest) else []
 
     @property
     def _network(self) -> str:

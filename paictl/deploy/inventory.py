@@ -123,11 +123,11 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
     used = [(machine.name, machine.address) for machine in machines]
     used += [("api_address", settings.api_address)] if settings.api_address else []
     for name, address in used:
-        for what, network in (("pods", pods), ("services", services)):
+        for kind, network in (("pods", pods), ("services", services)):
             if ipaddress.ip_address(address) in network:
                 hint = text("set other networks in openpai_kubespray_extra_var")
                 message = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
-                               what=what, network=network)  # fmt: skip
+                               what=kind, network=network)  # fmt: skip
                 raise PaictlError(message, where=path, hint=hint)
     if settings.api_address in [machine.address for machine in machines]:
         hint = text("use an address that no machine has")
@@ -146,13 +146,13 @@ def _check_own_access(machines: Iterable[Machine], settings: DeploySettings, pat
 
 def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     """The machines of some names in their order; raises `PaictlError` for a name that none has."""
-    wanted = set(names)
-    unknown = sorted(wanted - {machine.name for machine in deployment.machines})
+    selected = set(names)
+    unknown = sorted(selected - {machine.name for machine in deployment.machines})
     if unknown:
-        known = ", ".join(machine.name for machine in deployment.machines[:8])
+        listing = ", ".join(machine.name for machine in deployment.machines[:8])
         message = text("no machine {names}", names=", ".join(unknown))
-        raise PaictlError(message, hint=text("known machines: {names}", names=known))
-    return (machine for machine in deployment.machines if machine.name in wanted)
+        raise PaictlError(message, hint=text("known machines: {names}", names=listing))
+    return (machine for machine in deployment.machines if machine.name in selected)
 
 
 def sign_in(login: Written) -> Login:

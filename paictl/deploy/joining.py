@@ -37,9 +37,9 @@ class ControlPlane(DeployPhase):
         """Initialize the control plane unless it exists; fetch the kubeconfig into a folder only its owner can read."""
         site = self.site
         desired = site.desired
-        made = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
+        configuration = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
         variables = {
-            "paictl_configuration": made,
+            "paictl_configuration": configuration,
             "paictl_notes": notes_of(desired.deployment),
             "paictl_kubeconfig": str(site.kubeconfig),
             "paictl_seconds": int(site.timeout),
@@ -55,8 +55,8 @@ class _Join(DeployPhase):
     def changes(self, facts: HostFacts) -> list[str]:
         """The join of a machine of the role that is not in the cluster."""
         first = facts.machine is self.site.desired.deployment.first
-        mine = facts.machine.role is self.role and not first
-        return ["kubeadm join"] if mine and not facts.joined(self.site.cluster) else []
+        is_own_role = facts.machine.role is self.role and not first
+        return ["kubeadm join"] if is_own_role and not facts.joined(self.site.cluster) else []
 
     def run(self, tell: Tell) -> None:
         """Invite, join, take the invitation back."""

@@ -36,9 +36,9 @@ def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
     }
     alone = not merged.get("contexts")
     for kind in _LISTS:
-        have: list[Config] = merged.get(kind) or []
-        kept = [row for row in have if row.get("name") != own]
-        merged[kind] = [*kept, rows[kind]]
+        rows_before: list[Config] = merged.get(kind) or []
+        others = [row for row in rows_before if row.get("name") != own]
+        merged[kind] = [*others, rows[kind]]
     if alone and not merged.get("current-context"):
         merged["current-context"] = own
     return merged
@@ -73,11 +73,11 @@ def read_kubeconfig(path: Path) -> Config:
 def merge_into(path: Path, access: Path, cluster: str) -> bool:
     """Put the access to a cluster into a kubeconfig (0600, in one step); whether anything changed."""
     present = read_kubeconfig(path)
-    wanted = merged_kubeconfig(present, read_kubeconfig(access), cluster)
-    if wanted == present:
+    merged = merged_kubeconfig(present, read_kubeconfig(access), cluster)
+    if merged == present:
         return False
     target = path.resolve()  # a link stays a link
-    write_together(target.parent, {target.name: yaml.safe_dump(wanted, sort_keys=False)}, force=True, mode=0o600)
+    write_together(target.parent, {target.name: yaml.safe_dump(merged, sort_keys=False)}, force=True, mode=0o600)
     return True
 
 
@@ -85,14 +85,14 @@ def forget(path: Path, cluster: str) -> bool:
     """Take the access to a cluster out of a kubeconfig; whether it was there. The current context goes only with it."""
     present = read_kubeconfig(path)
     own = context_name(cluster)
-    wanted = copy.deepcopy(present)
+    remaining = copy.deepcopy(present)
     for kind in _LISTS:
-        if kind in wanted:
-            wanted[kind] = [row for row in wanted[kind] or [] if row.get("name") != own]
-    if wanted == present:
+        if kind in remaining:
+            remaining[kind] = [row for row in remaining[kind] or [] if row.get("name") != own]
+    if remaining == present:
         return False
-    if wanted.get("current-context") == own:
-        wanted["current-context"] = ""
+    if remaining.get("current-context") == own:
+        remaining["current-context"] = ""
     target = path.resolve()
-    write_together(target.parent, {target.name: yaml.safe_dump(wanted, sort_keys=False)}, force=True, mode=0o600)
+    write_together(target.parent, {target.name: yaml.safe_dump(remaining, sort_keys=False)}, force=True, mode=0o600)
     return True

@@ -58,9 +58,9 @@ def holder(command: str, now: datetime) -> LockHolder:
         user = getpass.getuser()
     except (KeyError, OSError):  # in a container the user may have a number alone
         user = str(os.getuid())
-    who = f"{user}@{socket.gethostname()}"
+    owner = f"{user}@{socket.gethostname()}"
     since = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return LockHolder(secrets.token_hex(8), who, command, since, _box(), _process(os.getpid()))
+    return LockHolder(secrets.token_hex(8), owner, command, since, _box(), _process(os.getpid()))
 
 
 def holder_from(written: str) -> LockHolder | None:
@@ -131,14 +131,14 @@ def locked(
             playbook = resource_folder("playbooks") / "lock.yml"
             return session.run(playbook, variables, options=PlaybookOptions(limit=masters))
 
-        known = play("known")
-        holders = _holders({name: host.facts.get("paictl_lock") for name, host in known.hosts.items()})
+        present = play("known")
+        holders = _holders({name: host.facts.get("paictl_lock") for name, host in present.hosts.items()})
         _refuse(holders, break_lock=break_lock)
-        taken = play("present", paictl_lock_replace=sorted({other.id for other in holders.values()}))
+        result = play("present", paictl_lock_replace=sorted({other.id for other in holders.values()}))
         try:
-            refused = [host for host in taken.hosts.values() if host.failures]
+            refused = [host for host in result.hosts.values() if host.failures]
             if refused or not lenient:
-                raise_for(taken, "lock", len(masters))
+                raise_for(result, "lock", len(masters))
             yield
         finally:
             with suppress(PaictlError):

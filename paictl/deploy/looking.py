@@ -62,14 +62,14 @@ def refuse_other_version(site: Site) -> None:
     Programs of another version are only ever put in place by an upgrade: in its order, on nodes that were drained.
     """
     wished = version_of(site.desired.version)
-    there = {
+    versions = {
         version_of(fact.version): name
         for name, fact in site.facts.items()
         if fact.joined(site.cluster) and fact.version and version_of(fact.version) != wished
     }
-    if not there:
+    if not versions:
         return
-    version, host = max(there), there[max(there)]
+    version, host = max(versions), versions[max(versions)]
     message = text(
         "the cluster runs Kubernetes {there}, but the artifacts are for {wished}", there=version, wished=wished
     )

@@ -72,10 +72,10 @@ def _flannel(written: str, pods: str) -> str:
 
 def _tell_address(container: dict[str, Any]) -> None:
     """Tell the daemon its node's address, unless the manifest names an interface."""
-    given: Sequence[str] = container.get("args", ())
-    if any(word.lstrip("-").startswith("iface") for word in given):
+    arguments: Sequence[str] = container.get("args", ())
+    if any(word.lstrip("-").startswith("iface") for word in arguments):
         return
-    container["args"] = [*given, f"--iface=$({_ADDRESS})"]
+    container["args"] = [*arguments, f"--iface=$({_ADDRESS})"]
     own = {"name": _ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
     container["env"] = [*container.get("env", ()), own]
 

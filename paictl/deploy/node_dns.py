@@ -102,8 +102,8 @@ def image_of_dns(client: KubeClient) -> str:
 
 def outdated_image(client: KubeClient) -> str:
     """The image that the cache should have after CoreDNS was upgraded; empty where it has it, or there is no cache."""
-    own, wanted = _image(find(client, _PATH)), image_of_dns(client)
-    return wanted if own and own != wanted else ""
+    own, current = _image(find(client, _PATH)), image_of_dns(client)
+    return current if own and own != current else ""
 
 
 def applied_mark(client: KubeClient) -> str:

@@ -46,10 +46,10 @@ class Labels(DeployPhase):
     def _missing(self) -> dict[str, dict[str, str]]:
         missing = {}
         for machine in self.site.machines:
-            have = self._nodes.get(machine.name, {}).get("metadata", {}).get("labels", {})
-            wanted = {name: value for name, value in labels_of(machine).items() if have.get(name) != value}
-            if wanted:
-                missing[machine.name] = wanted
+            present = self._nodes.get(machine.name, {}).get("metadata", {}).get("labels", {})
+            labels = {name: value for name, value in labels_of(machine).items() if present.get(name) != value}
+            if labels:
+                missing[machine.name] = labels
         return missing
 
     def run(self, tell: Tell) -> None:
@@ -124,10 +124,10 @@ class AllReady(Connect):
         Do not wait for nodes that lack only the user's own network: that is set up through the API.
         """
         client, end = api(self.site), time.monotonic() + self.site.timeout
-        wanted = {machine.name for machine in self.site.machines}
+        names = {machine.name for machine in self.site.machines}
         reported: Collection[str] = ()
         while True:
-            waiting = not_ready(client, wanted)
+            waiting = not_ready(client, names)
             if not waiting:
                 break
             if self._waits_for_network(waiting):
@@ -136,14 +136,14 @@ class AllReady(Connect):
                 return
             if time.monotonic() > end:
                 reasons = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
-                code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
+                code = ExitCode.PARTIAL if len(waiting) < len(names) else ExitCode.NEGATIVE
                 hint = text("for details: paictl deploy verify; to wait longer: paictl deploy apply --timeout SECONDS")
                 raise DeployError(text("not Ready: {said}", said=reasons), exit_code=code, hint=hint)
             if waiting.keys() != reported:
                 reported = waiting.keys()
                 tell(text("waiting for {names}", names=", ".join(sorted(waiting)[:4])), "")
             time.sleep(_POLL)
-        tell(f"{len(wanted)}/{len(wanted)}", "hosts")
+        tell(f"{len(names)}/{len(names)}", "hosts")
 
     def _waits_for_network(self, waiting: Mapping[str, str]) -> bool:
         """Whether no node has a network of pods yet that the user brings; where one has it, it comes to the others."""
@@ -151,16 +151,16 @@ class AllReady(Connect):
         return own and len(waiting) == len(self.site.machines) and all(map(lacks_network, waiting.values()))
 
 
-def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
-    """The nodes that are not Ready, each with the reason; `wanted` that are not there at all, too."""
+def not_ready(client: KubeClient, names: set[str]) -> dict[str, str]:
+    """By name, the nodes that are not Ready, with the reason; including nodes in `names` that do not exist."""
     try:
         nodes = nodes_of(client)
     except (NoAnswerError, KubeError) as error:
         if isinstance(error, KubeError) and error.status != FORBIDDEN:
             raise
-        return dict.fromkeys(wanted, str(error))
+        return dict.fromkeys(names, str(error))
     reasons: dict[str, str] = {}
-    for name in wanted:
+    for name in names:
         conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
         ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
         if ready is None:

@@ -61,8 +61,8 @@ def leaving(
     Raises `DeployError` if another administrator holds the lock, or if the reset or the deletion fails.
     """
     few = limited(deployment, machine)
-    wish = {"cluster": few.settings.cluster, "machines": [machine.name]}
-    folder = begin_run(root, "node-remove", wish, now(), few.secrets).path
+    request = {"cluster": few.settings.cluster, "machines": [machine.name]}
+    folder = begin_run(root, "node-remove", request, now(), few.secrets).path
 
     def leave(client: KubeClient, tell: Tell) -> None:
         raise_for(clean(few, [machine], folder, tell), "reset", 1)

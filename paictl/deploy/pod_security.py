@@ -35,13 +35,13 @@ def labels_of(level: str, version: str) -> dict[str, str]:
     return {f"{LABELS}/{mode}{end}": value for mode in MODES for end, value in (("", level), ("-version", number))}
 
 
-def changes_to(namespaces: Mapping[str, Any], wanted: Levels, version: str) -> dict[str, dict[str, Any]]:
+def changes_to(namespaces: Mapping[str, Any], levels: Levels, version: str) -> dict[str, dict[str, Any]]:
     """The metadata that differs, by namespace; None stands for a label or annotation that goes.
 
     Where a level is not wanted any more, labels go that still are as they were given; what others set since stays.
     """
     changes: dict[str, dict[str, Any]] = {}
-    for name, level in wanted.items():
+    for name, level in levels.items():
         about = namespaces.get(name, {}).get("metadata", {})
         labels = _other(about.get("labels") or {}, labels_of(level, version))
         noted = _other(about.get("annotations") or {}, {OURS: level})
@@ -49,18 +49,18 @@ def changes_to(namespaces: Mapping[str, Any], wanted: Levels, version: str) -> d
             changes[name] = {"labels": labels, "annotations": noted}
     for name, namespace in namespaces.items():
         about = namespace["metadata"]
-        given = (about.get("annotations") or {}).get(OURS)
-        if given is None or name in wanted:
+        own_level = (about.get("annotations") or {}).get(OURS)
+        if own_level is None or name in levels:
             continue
         labels = about.get("labels") or {}
-        ours = [mode for mode in MODES if labels.get(f"{LABELS}/{mode}") == given]
+        ours = [mode for mode in MODES if labels.get(f"{LABELS}/{mode}") == own_level]
         gone = [f"{LABELS}/{mode}{end}" for mode in ours for end in ("", "-version")]
         changes[name] = {"labels": dict.fromkeys(gone), "annotations": {OURS: None}}
     return changes
 
 
-def _other(have: Mapping[str, str], want: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in want.items() if have.get(key) != value}
+def _other(present: Mapping[str, str], target: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in target.items() if present.get(key) != value}
 
 
 def namespaces_of(client: KubeClient) -> dict[str, Any]:
@@ -68,12 +68,12 @@ def namespaces_of(client: KubeClient) -> dict[str, Any]:
     return {item["metadata"]["name"]: item for _, page in client.list(_PATH) for item in page}
 
 
-def weaker(client: KubeClient, wanted: Levels) -> list[str]:
+def weaker(client: KubeClient, levels: Levels) -> list[str]:
     """Namespaces that do not enforce the desired level, each with the level that it enforces."""
-    there = namespaces_of(client)
+    namespaces = namespaces_of(client)
     lines: list[str] = []
-    for name, level in wanted.items():
-        about = there.get(name, {}).get("metadata", {})
+    for name, level in levels.items():
+        about = namespaces.get(name, {}).get("metadata", {})
         now = (about.get("labels") or {}).get(f"{LABELS}/enforce")
         if now != level:
             lines.append(text("{name} enforces {now}, not {level}", name=name, now=now or text("nothing"), level=level))
@@ -101,14 +101,14 @@ class PodSecurity(DeployPhase):
         client = api(self.site)
         for name, metadata in self._changes(client).items():
             patiently(partial(_set, client, name, metadata))
-            level = metadata["annotations"].get(OURS, self._wanted.get(name)) or text("no level of ours")
+            level = metadata["annotations"].get(OURS, self._levels.get(name)) or text("no level of ours")
             tell(f"{name}: {level}", "")
 
     def _changes(self, client: KubeClient) -> dict[str, dict[str, Any]]:
-        return changes_to(patiently(partial(namespaces_of, client)), self._wanted, self.site.desired.version)
+        return changes_to(patiently(partial(namespaces_of, client)), self._levels, self.site.desired.version)
 
     @property
-    def _wanted(self) -> Levels:
+    def _levels(self) -> Levels:
         return self.site.desired.deployment.settings.pod_security
 
 

@@ -26,15 +26,15 @@ def registry_findings(deployment: Deployment, options: SshOptions) -> tuple[Node
 
     Accounts are sent over standard input, so that no command line and no file contains them.
     """
-    asked = tuple(accounts_to_try(deployment.settings))
-    if not asked:
+    accounts = tuple(accounts_to_try(deployment.settings))
+    if not accounts:
         return ()
     program = (resource_folder("playbooks") / "files" / "paictl_registries.py").read_bytes()
-    wish = json.dumps([{name: value for name, value in account.items() if name != "host"} for account in asked])
-    stdin = program + f"\nmain(json.loads({wish!r}))\n".encode()
+    request = json.dumps([{name: value for name, value in account.items() if name != "host"} for account in accounts])
+    stdin = program + f"\nmain(json.loads({request!r}))\n".encode()
     with Fleet(hosts_of(deployment), options) as fleet:
         results = fleet.run("python3 -", stdin=stdin, manner=CommandOptions(sudo=True, timeout=_SECONDS))
-    hosts = [account["host"] for account in asked]
+    hosts = [account["host"] for account in accounts]
     return tuple(finding for name, result in results.items() for finding in _findings(name, result, hosts))
 
 

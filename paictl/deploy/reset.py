@@ -97,11 +97,11 @@ def clean(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell:
 
 def forget_nodes(client: KubeClient, chosen: Sequence[Machine]) -> list[str]:
     """Delete the nodes of machines that are gone from the cluster; names of those that could not be."""
-    left = []
+    remaining = []
     for machine in chosen:
         try:
             client.request("DELETE", f"/api/v1/nodes/{machine.name}")
         except PaictlError as error:
             if getattr(error, "status", 0) != 404:
-                left.append(machine.name)
-    return left
+                remaining.append(machine.name)
+    return remaining

@@ -90,18 +90,22 @@ def judge(backup: Backup, answers: Mapping[str, JsonObject]) -> Examined:
                     "{host}: an unfinished restore from another archive was found; its data will be deleted", host=name
                 )
             )
-    old, here = backup.manifest.kubernetes, next(iter(answers.values()))["kubernetes"]
-    if version_of(here) != version_of(old):
-        notes.append(text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=here))
+    old, installed = backup.manifest.kubernetes, next(iter(answers.values()))["kubernetes"]
+    if version_of(installed) != version_of(old):
+        notes.append(
+            text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=installed)
+        )
     begun = [str(answer["begun"]) for answer in answers.values() if answer["unfinished"] == backup.id]
     members = ",".join(f"{answer['etcd']['name']}={answer['etcd']['peer']}" for answer in answers.values())
     return Examined(members, min(begun, default=""), tuple(notes))
 
 
 def _refuse_another(backup: Backup, host: str, answer: JsonObject) -> None:
-    here, there = version_of(answer["kubernetes"]), version_of(backup.manifest.kubernetes)
-    if (here.major, here.minor) != (there.major, there.minor):
-        message = text("the backup is of Kubernetes {there}, {host} has {here}", there=there, host=host, here=here)
+    installed, backed_up = version_of(answer["kubernetes"]), version_of(backup.manifest.kubernetes)
+    if (installed.major, installed.minor) != (backed_up.major, backed_up.minor):
+        message = text(
+            "the backup is of Kubernetes {there}, {host} has {here}", there=backed_up, host=host, here=installed
+        )
         hint = text("take a backup of the same minor version, or machines with that version; nothing was changed")
         raise OtherClusterError(message, where=str(backup.path), hint=hint)
     if answer["authority"] != backup.manifest.authority:
@@ -156,7 +160,7 @@ def restore(
     Other deployments are kept out meanwhile; `root` gets the run's folder.
     """
     now = datetime.now(UTC)
-    wish = {"id": backup.id, "members": examined.members, "begun": rfc3339(now), "sha256": backup.files[SNAPSHOT]}
+    request = {"id": backup.id, "members": examined.members, "begun": rfc3339(now), "sha256": backup.files[SNAPSHOT]}
     about = {"cluster": deployment.settings.cluster, "backup": backup.id}
     folder = begin_run(root, "deploy-restore", about, now, deployment.secrets).path
     with (
@@ -165,13 +169,13 @@ def restore(
     ):
         masters = Masters(fleet)
         tell(text("copying the snapshot to the masters"), "")
-        folders = masters.all("begin", wish)
+        folders = masters.all("begin", request)
         with tempfile.TemporaryDirectory(prefix="paictl-restore-") as private:
             snapshot = Path(private) / "snapshot.db"
             unpack(backup, SNAPSHOT, snapshot)
             masters.upload(snapshot, lambda host: f"{folders[host]['folder']}/snapshot.db")
         tell(text("restoring etcd's data from it"), "")
-        masters.all("prepare", wish)
+        masters.all("prepare", request)
         _exchange(masters, tell)
 
 

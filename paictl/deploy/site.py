@@ -180,8 +180,8 @@ def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> 
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = folder / f"{key[:16]}.{os.getpid()}.part"
-        with tarfile.open(part, "w") as made:
+        with tarfile.open(part, "w") as packed:
             for name, artifact in sorted(files.items()):
-                made.add(desired.artifacts.file(artifact).resolve(), name, recursive=False)
+                packed.add(desired.artifacts.file(artifact).resolve(), name, recursive=False)
         part.replace(path)
     return path

@@ -38,13 +38,13 @@ def storage_class_of(section: Mapping[str, Any]) -> StorageClass | None:
     return StorageClass(**own)
 
 
-def manifest_of(wanted: StorageClass | None) -> str:
+def manifest_of(storage_class: StorageClass | None) -> str:
     """All objects of it; empty without one."""
-    if wanted is None:
+    if storage_class is None:
         return ""
     written = (resource_folder("playbooks") / "files" / "local-path.yaml").read_text(encoding="utf-8")
-    words = {"NAME": NAME, "NAMESPACE": NAMESPACE, "IMAGE": IMAGE, "PATH": wanted.path,
-             "RECLAIM": wanted.reclaim_policy}  # fmt: skip
+    words = {"NAME": NAME, "NAMESPACE": NAMESPACE, "IMAGE": IMAGE, "PATH": storage_class.path,
+             "RECLAIM": storage_class.reclaim_policy}  # fmt: skip
     for word, value in words.items():
         written = written.replace(f"@{word}@", value)
     return written
@@ -53,8 +53,8 @@ def manifest_of(wanted: StorageClass | None) -> str:
 def strangers(client: KubeClient) -> list[str]:
     """Objects with our names that paictl did not create."""
     named = {f"storageclass {NAME}": _CLASS, f"namespace {NAMESPACE}": f"/api/v1/namespaces/{NAMESPACE}"}
-    there = ((name, find(client, path)) for name, path in named.items())
-    return [name for name, item in there if item and (item["metadata"].get("labels") or {}).get(PART_OF) != OURS]
+    objects = ((name, find(client, path)) for name, path in named.items())
+    return [name for name, item in objects if item and (item["metadata"].get("labels") or {}).get(PART_OF) != OURS]
 
 
 def problem_with(client: KubeClient) -> str:
@@ -71,8 +71,8 @@ def problem_with(client: KubeClient) -> str:
 
 def exists(client: KubeClient) -> bool:
     """Whether the cluster has the class or the namespace of its provisioner, and paictl has made them."""
-    there = (find(client, path) for path in (_CLASS, f"/api/v1/namespaces/{NAMESPACE}"))
-    return any(item is not None and (item["metadata"].get("labels") or {}).get(PART_OF) == OURS for item in there)
+    objects = (find(client, path) for path in (_CLASS, f"/api/v1/namespaces/{NAMESPACE}"))
+    return any(item is not None and (item["metadata"].get("labels") or {}).get(PART_OF) == OURS for item in objects)
 
 
 def volumes_of(client: KubeClient) -> list[str]:

@@ -41,19 +41,19 @@ def wished(deployment: Deployment, target: Version, artifacts: str = "") -> Desi
 
 
 def upgrade(
-    desired: Desired, wish: UpgradeOptions, root: Path, now: Callable[[], datetime], listen: Listener
+    desired: Desired, options: UpgradeOptions, root: Path, now: Callable[[], datetime], listen: Listener
 ) -> Upgraded:  # fmt: skip
     """Upgrade what is left to upgrade; raises `PaictlError` with the first failure.
 
     The machines alone say what was done, so any administrator can run it again at any time.
     """
-    about: dict[str, Any] = {**wish_of(desired), "upgrade": str(wish.target)}
+    about: dict[str, Any] = {**wish_of(desired), "upgrade": str(options.target)}
     secrets = desired.deployment.secrets
     before = unfinished_run(root, KIND, about, secrets)
     folder = before or begin_run(root, KIND, about, now(), secrets)
     with opened(desired, folder.path) as site:
-        site.command, site.break_lock = "deploy upgrade", wish.break_lock
-        work = UpgradeWork(site, wish)
+        site.command, site.break_lock = "deploy upgrade", options.break_lock
+        work = UpgradeWork(site, options)
 
         def note(event: object) -> None:
             if isinstance(event, events.PhaseDone) and event.phase == "versions":

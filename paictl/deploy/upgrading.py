@@ -155,16 +155,16 @@ def noted(client: KubeClient) -> Json:
     return config
 
 
-def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> ClusterVersions:
+def cluster_of(facts: UpgradeFacts, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> ClusterVersions:
     """The versions of a cluster, from what its API said; raises `UpgradeRefusedError` for a machine that is no node."""
     lacks = set(lacking)
     programs: dict[str, list[Version]] = {}
-    for pod in seen.pods:
+    for pod in facts.pods:
         if pod["metadata"].get("labels", {}).get("component") in _PROGRAMS:
             programs.setdefault(pod["spec"].get("nodeName", ""), []).append(_tag(pod["spec"]))
     versions = []
     for machine in machines:
-        node = seen.nodes.get(machine.name)
+        node = facts.nodes.get(machine.name)
         if node is None:
             raise UpgradeRefusedError(
                 text("is not a node of the cluster"), where=machine.name, hint="paictl deploy apply"
@@ -177,8 +177,8 @@ def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterabl
         versions.append(
             MachineVersions(machine.name, machine.role, kubelet, own, machine.name in lacks, is_held(node, UPGRADE))
         )
-    proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
-    return ClusterVersions(tuple(versions), version_of(seen.notes["kubernetesVersion"]), proxy)
+    proxy = _tag(facts.proxy["spec"]["template"]["spec"]) if facts.proxy else None
+    return ClusterVersions(tuple(versions), version_of(facts.notes["kubernetesVersion"]), proxy)
 
 
 def _tag(spec: Json) -> Version:
@@ -205,8 +205,8 @@ class UpgradeArtifacts(UpgradePhase):
         verify(site.desired.artifacts)
         upgraded = [step.host for step in self.work.plan.steps if step.kubelet or step.kubeadm]
         with pack_folder() as folder:
-            made = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
-            packs = {name: str(path) for name, path in made.items() if path is not None}
+            archives = {machine.name: pack(site.desired, machine, site.facts[machine.name], folder) for machine in due}
+            packs = {name: str(path) for name, path in archives.items() if path is not None}
             push(site, "upgrade_push", tell, due, packs, {"paictl_upgraded": upgraded})
 
 

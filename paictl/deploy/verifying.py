@@ -146,10 +146,10 @@ def certificate_findings(certificates: Certificates, now: datetime) -> tuple[Nod
             (certificate for certificate in certificates.found if certificate.host == host),
             key=lambda certificate: certificate.ends,
         )
-        left = first.left(now)
+        remaining = first.left(now)
         detail = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
-                      days=left.days)  # fmt: skip
-        state = CheckState.OK if left >= SOON else CheckState.WARNING if left.days >= 0 else CheckState.FAILED
+                      days=remaining.days)  # fmt: skip
+        state = CheckState.OK if remaining >= SOON else CheckState.WARNING if remaining.days >= 0 else CheckState.FAILED
         checks.append(NodeCheck(_CERTIFICATES, host, state, detail))
     return (
         *checks,
@@ -212,8 +212,8 @@ class _Trying:
         address, closed = self._service(), pods.get(_CLOSED, {})
         self._tell("names, service addresses, node to node")
         kubelets = {name: at for name in serving if (at := _kubelet(nodes[name]))}
-        asked = self._asking(serving, address, _ip(closed) if _up(closed) else "", kubelets)
-        return [*checks, *asked, *self._devices(nodes)]
+        outcomes = self._asking(serving, address, _ip(closed) if _up(closed) else "", kubelets)
+        return [*checks, *outcomes, *self._devices(nodes)]
 
     def _close_off(self, node: str) -> None:
         """A server that a NetworkPolicy keeps everybody from: who reaches it shows that the network obeys none."""
@@ -245,12 +245,12 @@ class _Trying:
 
     def _until(self, names: Iterable[str], fine: Callable[[Any], bool]) -> dict[str, Any]:
         """The pods of some names once all are fine, or as they are when the time is over."""
-        wanted, end = set(names), time.monotonic() + self._trial.seconds
+        expected, end = set(names), time.monotonic() + self._trial.seconds
         while True:
             pods = {
                 item["metadata"]["name"]: item for _, page in self._client.list(f"{self._path}/pods") for item in page
             }
-            if all(name in pods and (fine(pods[name]) or _over(pods[name])) for name in wanted):
+            if all(name in pods and (fine(pods[name]) or _over(pods[name])) for name in expected):
                 return pods
             if time.monotonic() > end:
                 return pods
@@ -277,21 +277,21 @@ class _Trying:
         ]
 
     def _devices(self, nodes: Mapping[str, Any]) -> list[NodeCheck]:
-        wanted = {
+        amounts = {
             name: (kind, int(count))
             for name, node in nodes.items()
             for kind in DEVICES
             if int(count := node["status"].get("allocatable", {}).get(kind, "0"))
         }
-        if not wanted:
+        if not amounts:
             return []
-        self._tell(text("all devices of each of {count} nodes", count=len(wanted)))
-        order = list(wanted)
+        self._tell(text("all devices of each of {count} nodes", count=len(amounts)))
+        order = list(amounts)
         for number, name in enumerate(order):
-            kind, count = wanted[name]
+            kind, count = amounts[name]
             self._create(_pod(f"devices-{number}", name, self._trial.image, "true", limits={kind: str(count)}))
         pods = self._until([f"devices-{number}" for number in range(len(order))], _over)
-        return [device_finding(name, wanted[name], pods[f"devices-{number}"]) for number, name in enumerate(order)]
+        return [device_finding(name, amounts[name], pods[f"devices-{number}"]) for number, name in enumerate(order)]
 
 
 _SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
@@ -322,13 +322,13 @@ def ask_script(
     name = f"kubernetes.default.svc.{domain}"
     lines = [
         attempt("dns", f"nslookup {name}"),
-        attempt("service", _asked(address, 80)),
+        attempt("service", _ask_command(address, 80)),
     ]
     if cache:
         lines.append(attempt(NODE_DNS, f"nslookup {name} {cache}"))
-    lines += [attempt(f"peer:{name}", _asked(ip, PORT)) for name, ip in peers.items()]
+    lines += [attempt(f"peer:{name}", _ask_command(ip, PORT)) for name, ip in peers.items()]
     if closed:
-        lines.append(_must_fail(_ENFORCED, _asked(closed, PORT)))
+        lines.append(_must_fail(_ENFORCED, _ask_command(closed, PORT)))
     for name, (ip, port) in (kubelets or {}).items():
         lines.append(_must_fail(f"{_HOSTS}:{name}", f"echo | nc -w 3 {ip} {port}"))
     return "\n".join(lines)
@@ -339,7 +339,7 @@ def _must_fail(check: str, command: str) -> str:
     return f"if {answered}; then r='{check} no'; else r='{check} ok'; fi\necho \"$r\" >> /dev/termination-log"
 
 
-def _asked(address: str, port: int) -> str:
+def _ask_command(address: str, port: int) -> str:
     """A command that asks a server by nc: wget of a static busybox does not survive without its C library."""
     return f"echo 'GET /hostname HTTP/1.0\n' | nc -w 3 {address} {port} | grep -q ' 200 '"
 
@@ -388,9 +388,9 @@ def _cache_log(node: str) -> str:
     return f"kubectl -n kube-system logs -l k8s-app={NODE_DNS} --field-selector spec.nodeName={node}"
 
 
-def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:
+def device_finding(node: str, expected: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:
     """The result of a pod that asked for all devices of a node; skipped if other pods use some of them."""
-    kind, count = wanted
+    kind, count = expected
     status = pod.get("status", {})
     if status.get("phase") == "Succeeded":
         return NodeCheck("devices", node, CheckState.OK, text("{count} of {kind}", count=count, kind=kind))

@@ -109,8 +109,8 @@ def plan_upgrade(target: Version, cluster: ClusterVersions, batch: int) -> Upgra
     workers = [machine for machine in cluster.machines if machine.role is Role.WORKER]
     applies = _needs_apply(target, cluster, masters)
     steps = [_master(target, master, apply=applies and master is masters[0], cluster=cluster) for master in masters]
-    left = [step for worker in workers if (step := _worker(target, worker)).what]
-    batches = tuple(tuple(left[at : at + batch]) for at in range(0, len(left), batch))
+    worker_steps = [step for worker in workers if (step := _worker(target, worker)).what]
+    batches = tuple(tuple(worker_steps[at : at + batch]) for at in range(0, len(worker_steps), batch))
     return UpgradePlan(tuple(step for step in steps if step.what), batches)
 
 

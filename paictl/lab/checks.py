@@ -39,19 +39,19 @@ _SAME: Final = 0.0005
 """Figures this close are the same: the table has milliseconds."""
 
 
-def figures(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def figures(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A figure of a run: `of` (mean) a `column` over its jobs, or over those whose id is as `job` says."""
-    subject, written = message("file", name=says["file"]), seen.file(says["file"])
+    subject, written = message("file", name=says["file"]), observation.file(says["file"])
     if written is None:
         yield Mismatch(False, subject, "", message("exists"), message("no-such-file"))
         return
     figure = _figure(written, says, says.get("run"))
     observed = _described(says, _value(figure, says))
     if "is" in says:
-        least, most, wanted = bounds(says["is"])
+        least, most, in_words = bounds(says["is"])
         ok = figure is not None and _number(least) - _SAME <= figure
         ok = ok and figure is not None and (most is None or figure <= _number(most) + _SAME)
-        yield Mismatch(ok, subject, "", _described(says, wanted), observed)
+        yield Mismatch(ok, subject, "", _described(says, in_words), observed)
     for key, words, compares in (("below", "below-run", operator.lt), ("above", "above-run", operator.gt)):
         if key in says:
             other = _figure(written, says, says[key])
@@ -77,8 +77,8 @@ def _is(word: str | None, pattern: str | None) -> bool:
     return pattern is None or (word is not None and fnmatchcase(word, pattern))
 
 
-def _number(wanted: object) -> float:
-    return parse_duration(wanted) if isinstance(wanted, str) else float(str(wanted))
+def _number(value: object) -> float:
+    return parse_duration(value) if isinstance(value, str) else float(str(value))
 
 
 def _described(says: Says, value: Message) -> Message:
@@ -132,17 +132,17 @@ class CheckVerdict:
         return all(finding.ok for finding in self.findings)
 
 
-def judge(seen: Observation, check: Check) -> CheckVerdict:
+def judge(observation: Observation, check: Check) -> CheckVerdict:
     """Compare what a check expects with what is there."""
-    return CheckVerdict(check, tuple(findings(seen, check.expect)))
+    return CheckVerdict(check, tuple(findings(observation, check.expect)))
 
 
-def findings(seen: Observation, expected: Iterable[Statement]) -> Iterator[Mismatch]:
+def findings(observation: Observation, expected: Iterable[Statement]) -> Iterator[Mismatch]:
     """What was found for each statement."""
     for statement in expected:
-        yield from KINDS[statement.kind](seen, statement.says)
+        yield from KINDS[statement.kind](observation, statement.says)
 
 
-def holds(seen: Observation, expected: Iterable[Statement]) -> bool:
+def holds(observation: Observation, expected: Iterable[Statement]) -> bool:
     """Whether all statements are true."""
-    return all(finding.ok for finding in findings(seen, expected))
+    return all(finding.ok for finding in findings(observation, expected))

@@ -101,13 +101,13 @@ def students_from(text: str) -> list[Student]:
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines)]
-    seen: set[str] = set()
+    users: set[str] = set()
     for number, (user, *_) in enumerate(rows, 1):
         if not NAME.fullmatch(user) or user in RESERVED or user == TEACHER:
             raise LabError("class-name", number=number, user=user[:80])
-        if user in seen:
+        if user in users:
             raise LabError("class-twice", user=user)
-        seen.add(user)
+        users.add(user)
     return numbered([(user, rest[0] if rest else "") for user, *rest in rows])
 
 
@@ -172,28 +172,29 @@ class Classroom:
 
     def standings(self, lab: Lab, cluster: Cluster) -> list[Standing]:
         """Every student, in the order of the list."""
-        asked, jobs, events = requests.read(self.folder), cluster.jobs(), cluster.events()
-        return [self._standing(lab, student, cluster, asked, jobs, events) for student in self.students]
+        sent_requests, jobs, events = requests.read(self.folder), cluster.jobs(), cluster.events()
+        return [self._standing(lab, student, cluster, sent_requests, jobs, events) for student in self.students]
 
     def standing(self, lab: Lab, cluster: Cluster, user: str) -> Standing | None:
         """One student; None for a user who is not in the class."""
         student = next((student for student in self.students if student.user == user), None)
         if student is None:
             return None
-        asked, jobs, events = requests.read(self.folder), cluster.jobs(), cluster.events()
-        return self._standing(lab, student, cluster, asked, jobs, events)
+        sent_requests, jobs, events = requests.read(self.folder), cluster.jobs(), cluster.events()
+        return self._standing(lab, student, cluster, sent_requests, jobs, events)
 
     def _standing(
-        self, lab: Lab, student: Student, cluster: Cluster, asked: Sequence[requests.AskedRequest],
+        self, lab: Lab, student: Student, cluster: Cluster, sent_requests: Sequence[requests.AskedRequest],
         jobs: Sequence[JobView], events: Sequence[Event],
     ) -> Standing:  # fmt: skip
-        mine = [job for job in jobs if job.key.startswith(f"{student.user}~")]
+        own_jobs = [job for job in jobs if job.key.startswith(f"{student.user}~")]
         own = [event for event in events if event.subject.startswith(f"job/{student.user}~")]
-        seen = Observation(
-            StudentView(cluster, mine, own), asked=tuple(request for request in asked if request.user == student.user)
+        observation = Observation(
+            StudentView(cluster, own_jobs, own),
+            asked=tuple(request for request in sent_requests if request.user == student.user),
         )
-        done = {task.id: holds(seen, task_of(task, student).expect) for task in lab.in_class}
-        states = {state: sum(job.state is state for job in mine) for state in JobState}
+        done = {task.id: holds(observation, task_of(task, student).expect) for task in lab.in_class}
+        states = {state: sum(job.state is state for job in own_jobs) for state in JobState}
         return Standing(student, done, {state: number for state, number in states.items() if number},
                         self.report_of(student.user))  # fmt: skip
 

@@ -60,17 +60,17 @@ def means(pattern: str, line: str) -> bool:
 
     ``*`` alone stands for one or more words, in a word for any letters and words after it.
     """
-    wanted, typed = _words(pattern), _words(line)
-    if len(typed) < len(wanted[:VERB]) or not all(map(_fits, wanted[:VERB], typed)):
+    expected, typed = _words(pattern), _words(line)
+    if len(typed) < len(expected[:VERB]) or not all(map(_fits, expected[:VERB], typed)):
         return False
     rest = typed[VERB:]
-    for part in sorted(wanted[VERB:], key=lambda word: "*" in word):  # plain words choose first
+    for part in sorted(expected[VERB:], key=lambda word: "*" in word):  # plain words choose first
         match = None if part == "*" else next((word for word in rest if _fits(part, word)), None)
         if match is not None:
             rest.remove(match)
         elif part != "*":
             return False
-    return len(rest) >= wanted.count("*") if "*" in pattern else not rest
+    return len(rest) >= expected.count("*") if "*" in pattern else not rest
 
 
 def covered(pattern: str, lines: Iterable[str]) -> bool:
@@ -82,7 +82,7 @@ def covered(pattern: str, lines: Iterable[str]) -> bool:
     if not names or "*" in pattern or verb[1:] not in _PER_NAME:
         return False
     parts = [_objects(line) for line in every]
-    done = {name for had, objects, rest in parts if had == verb and rest == others for name in objects}
+    done = {name for verb_before, objects, rest in parts if verb_before == verb and rest == others for name in objects}
     return names <= done
 
 
@@ -131,8 +131,8 @@ def _words(line: str) -> list[str]:
     return words
 
 
-def _fits(wanted: str, word: str) -> bool:
-    return fnmatchcase(word, wanted) if "*" in wanted else word == wanted
+def _fits(pattern: str, word: str) -> bool:
+    return fnmatchcase(word, pattern) if "*" in pattern else word == pattern
 
 
 def append(folder: Path, command: TypedCommand) -> None:

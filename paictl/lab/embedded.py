@@ -123,5 +123,5 @@ def _configuration(lab: Lab) -> Mapping[str, str]:
     from paictl.config.pushing.push import seal_files
     from paictl.lab.initial import initial_files
 
-    known = presealed(initial_files(lab))
-    return seal_files(known, known)  # a seal that is known stays, any other secret is sealed
+    files = presealed(initial_files(lab))
+    return seal_files(files, files)  # a seal that is known stays, any other secret is sealed

@@ -58,11 +58,11 @@ def _of(aspect: str, value: Message) -> Message:
     return message(f"aspect.{aspect}", value=value) if aspect else value
 
 
-def exact(subject: Message, aspect: str, wanted: Any, seen: Any) -> Mismatch:
-    """`seen` must be `wanted`, or one of several wanted."""
-    several = [_value(choice) for choice in wanted] if isinstance(wanted, list) else [_value(wanted)]
+def exact(subject: Message, aspect: str, choices: Any, observed: Any) -> Mismatch:
+    """`observed` must be one of `choices` (a list, or a single value)."""
+    several = [_value(choice) for choice in choices] if isinstance(choices, list) else [_value(choices)]
     expected = several[0] if len(several) == 1 else joined("join.or", several)
-    return Mismatch(_value(seen) in several, subject, aspect, expected, _value(seen))
+    return Mismatch(_value(observed) in several, subject, aspect, expected, _value(observed))
 
 
 def _value(value: Any) -> Message:
@@ -71,33 +71,35 @@ def _value(value: Any) -> Message:
     return NOTHING if value is None or value == "" else literal(value)
 
 
-def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Mismatch:
-    """`seen` must be a number, or at least and at most some."""
-    least, most, words = bounds(wanted)
-    ok = int(least) <= seen <= (seen if most is None else int(most))
-    return Mismatch(ok, subject, aspect, words, literal(seen))
+def number(subject: Message, aspect: str, bound: int | Mapping[str, int], observed: int) -> Mismatch:
+    """`observed` must be within `bound`: a number, or ``at-least`` and ``at-most`` some."""
+    least, most, words = bounds(bound)
+    ok = int(least) <= observed <= (observed if most is None else int(most))
+    return Mismatch(ok, subject, aspect, words, literal(observed))
 
 
 def span(
-    subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None, tolerance: int = 0
+    subject: Message, aspect: str, bound: str | Mapping[str, str], observed: int | None, tolerance: int = 0
 ) -> Mismatch:
-    """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one.
+    """`observed` (milliseconds; None: not at all) must be within `bound`: a span, or ``at-least`` and ``at-most`` one.
 
-    With a `tolerance` it may be off by that, or by half of the span if that is more.
+    It may be off by `tolerance` (milliseconds), or by half of the span if that is more; 0: not at all.
     """
-    least, most, words = bounds(_as_seen(wanted))
+    least, most, words = bounds(_as_observed(bound))
     low, high = _millis(least), None if most is None else _millis(most)
     if tolerance:
         low -= max(tolerance, low // 2)
         high = None if high is None else high + max(tolerance, high // 2)
-    ok = seen is not None and seen >= low and (high is None or seen <= high)
-    return Mismatch(ok, subject, aspect, words, NOTHING if seen is None else literal(span_text(seen)))
+    ok = observed is not None and observed >= low and (high is None or observed <= high)
+    return Mismatch(ok, subject, aspect, words, NOTHING if observed is None else literal(span_text(observed)))
 
 
-def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
-    """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
-    match = re.search(pattern, seen)
-    line = next((line for line in seen.splitlines() if re.search(pattern, line)), seen.partition("\n")[0]).strip()
+def text(subject: Message, aspect: str, pattern: str, observed: str) -> Mismatch:
+    """A pattern must match in `observed`; the matching line is shown, else the first one."""
+    match = re.search(pattern, observed)
+    line = next(
+        (line for line in observed.splitlines() if re.search(pattern, line)), observed.partition("\n")[0]
+    ).strip()
     return Mismatch(
         match is not None,
         subject,
@@ -128,23 +130,23 @@ def quoted(words: str) -> Message:
     return literal(f"“{words}”")
 
 
-def bounds(wanted: Any) -> tuple[Any, Any, Message]:
+def bounds(bound: Any) -> tuple[Any, Any, Message]:
     """(least, most or None, in words) of what a manifest wants: a value, or ``at-least`` and ``at-most`` some."""
-    if not isinstance(wanted, Mapping):
-        return wanted, wanted, literal(wanted)
-    least, most = wanted.get("at-least", 0), wanted.get("at-most")
+    if not isinstance(bound, Mapping):
+        return bound, bound, literal(bound)
+    least, most = bound.get("at-least", 0), bound.get("at-most")
     if most is None:
         return least, most, message("at-least", least=least)
-    if "at-least" not in wanted:
+    if "at-least" not in bound:
         return least, most, message("at-most", most=most)
     return least, most, message("between", least=least, most=most)
 
 
-def _as_seen(wanted: Any) -> Any:
-    """Spans that a manifest wants, written as those that are seen: not 1h where 60m is seen."""
-    if isinstance(wanted, Mapping):
-        return {key: span_text(_millis(word)) for key, word in wanted.items()}
-    return span_text(_millis(wanted))
+def _as_observed(bound: Any) -> Any:
+    """The spans of a manifest, written as observed ones are: not 1h where 60m is observed."""
+    if isinstance(bound, Mapping):
+        return {key: span_text(_millis(word)) for key, word in bound.items()}
+    return span_text(_millis(bound))
 
 
 def _millis(word: Any) -> int:

@@ -60,52 +60,52 @@ class CheckResult:
 def judged(session: Session) -> list[CheckResult]:
     """The standing of every check; what passed once stays passed."""
     session.observe()
-    done, seen = session.progress, session.observation()
-    reached = _reached(session, seen, done)
-    return [_result(session, check, seen, done, reached) for check in session.lab.checks]
+    done, observation = session.progress, session.observation()
+    reached = _reached(session, observation, done)
+    return [_result(session, check, observation, done, reached) for check in session.lab.checks]
 
 
-def _reached(session: Session, seen: Observation, done: LabProgress) -> int:
+def _reached(session: Session, observation: Observation, done: LabProgress) -> int:
     """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
 
     Looking around is no try, unless the step asks for nothing else.
     """
-    here, lab = session.current_step(), session.lab
-    if here is None:
+    step, lab = session.current_step(), session.lab
+    if step is None:
         return len(lab.steps)
-    at = lab.step_ids.index(here.id)
+    at = lab.step_ids.index(step.id)
     before = [command for step in lab.steps[:at] for command in step.commands]
-    only_looks = all(map(_is_look, here.commands))
-    tried = (command.line for command in seen.typed[done.settled :])
+    only_looks = all(map(_is_look, step.commands))
+    tried = (command.line for command in observation.typed[done.settled :])
     new = (line for line in tried if not any(means(command, line) for command in before))
-    begun = here.id == done.shown or any(only_looks or not _is_look(line) for line in new)
+    begun = step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
     return at if begun else at - 1
 
 
-def _result(session: Session, check: Check, seen: Observation, done: LabProgress, reached: int) -> CheckResult:
+def _result(session: Session, check: Check, observation: Observation, done: LabProgress, reached: int) -> CheckResult:
     lab = session.lab
     if check.id in done.passed:
         then = tuple(map(passed_finding, done.passed[check.id].findings))
         return CheckResult(check, CheckStatus.PASSED, then, reason=done.passed[check.id].at)
-    verdict = judge(seen, check).findings
+    verdict = judge(observation, check).findings
     skipped = done.skipped.get(check.id) or done.skipped.get(check.after)
     if skipped is not None:
         return CheckResult(check, CheckStatus.SKIPPED, verdict, reason=skipped)
     if lab.step_ids.index(check.after) > reached:
         return CheckResult(check, CheckStatus.LATER, verdict)
-    unpredicted = _unpredicted(seen, check)
-    advice = tuple(miss.says for miss in mistakes(session, seen, check))
+    unpredicted = _unpredicted(observation, check)
+    advice = tuple(miss.says for miss in mistakes(session, observation, check))
     if advice or unpredicted:
         return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
-    guesses = tuple(miss.says for miss in _suspected(session, seen, check))
-    odd, stopped = strangers(session, seen), _stopped(session, seen, check)
+    guesses = tuple(miss.says for miss in _suspected(session, observation, check))
+    stranger_names, stopped = strangers(session, observation), _stopped(session, observation, check)
     step = lab.step(check.after)
-    stuck = not (guesses or odd or stopped) and bool(step.commands) and not session.missing(step)
+    stuck = not (guesses or stranger_names or stopped) and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
     reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
-        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out,
-        stopped=stopped, never_came=_never_came(seen, check), reported=reported,
+        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=stranger_names, stuck=stuck, left_out=left_out,
+        stopped=stopped, never_came=_never_came(observation, check), reported=reported,
     )  # fmt: skip
 
 
@@ -114,29 +114,29 @@ def _is_reported(finding: Mismatch) -> bool:
     return not finding.ok and finding.aspect in ("exit code", "was refused") and finding.observed.key != "not-refused"
 
 
-def _stopped(session: Session, seen: Observation, check: Check) -> tuple[str, ...]:
+def _stopped(session: Session, observation: Observation, check: Check) -> tuple[str, ...]:
     """Names of the lab's jobs that were stopped before a check, though no step up to its own stops them."""
     lab = session.lab
     steps = lab.steps[: lab.step_ids.index(check.after) + 1]
-    meant = {word for step in steps for line in (*step.commands, *step.done_by(step.solution))
+    step_words = {word for step in steps for line in (*step.commands, *step.done_by(step.solution))
              if line.startswith("paictl job stop ") for word in line.split()[VERB:]}  # fmt: skip
-    stopped = (job.key.partition("~")[2] for job in seen.jobs if job.state is JobState.STOPPED)
-    return tuple(name for name in stopped if name in lab.job_names and name not in meant)
+    stopped = (job.key.partition("~")[2] for job in observation.jobs if job.state is JobState.STOPPED)
+    return tuple(name for name in stopped if name in lab.job_names and name not in step_words)
 
 
-def _never_came(seen: Observation, check: Check) -> tuple[str, ...]:
+def _never_came(observation: Observation, check: Check) -> tuple[str, ...]:
     """The last refused submission of each job that a check wants and that is not there, unless it came last of all."""
-    there = {job.key.partition("~")[2] for job in seen.jobs}
-    wanted = {
+    present = {job.key.partition("~")[2] for job in observation.jobs}
+    expected = {
         statement.says["name"]
         for statement in check.expect
         if statement.kind == "job" and "absent" not in statement.says
     }
     refused = {
         name: command.line
-        for command in seen.typed[:-1]
+        for command in observation.typed[:-1]
         if command.exit == ExitCode.USAGE and command.line.startswith("paictl job submit ")
-        for name in (wanted - there).intersection(Path(word).stem for word in command.line.split()[VERB:])
+        for name in (expected - present).intersection(Path(word).stem for word in command.line.split()[VERB:])
     }
     return tuple(dict.fromkeys(refused.values()))
 
@@ -146,21 +146,21 @@ def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, .
     return tuple(step.id for step in before if step.id in done.skipped and session.missing(step))
 
 
-def _unpredicted(seen: Observation, check: Check) -> str:
+def _unpredicted(observation: Observation, check: Check) -> str:
     """The step of which a check wants a prediction that was not made, empty if there is none."""
-    wanted = (statement.says["step"] for statement in check.expect if statement.kind == "predicted")
-    return next((step for step in wanted if step not in seen.predictions), "")
+    steps = (statement.says["step"] for statement in check.expect if statement.kind == "predicted")
+    return next((step for step in steps if step not in observation.predictions), "")
 
 
-def mistakes(session: Session, seen: Observation, check: Check) -> list[NearMiss]:
+def mistakes(session: Session, observation: Observation, check: Check) -> list[NearMiss]:
     """The known mistakes that are to be seen and make a check fail."""
     misses = session.lab.near_misses
-    return [miss for miss in misses if check.id in miss.fails and miss.when and holds(seen, miss.when)]
+    return [miss for miss in misses if check.id in miss.fails and miss.when and holds(observation, miss.when)]
 
 
-def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMiss]:
+def _suspected(session: Session, observation: Observation, check: Check) -> list[NearMiss]:
     """The mistakes that cannot be told from the cluster, if all that they type was typed."""
-    typed = [command.line for command in seen.typed]
+    typed = [command.line for command in observation.typed]
 
     def was_made(miss: NearMiss) -> bool:
         commands = [command for act in miss.acts.values() for command in act.commands or ()]
@@ -170,12 +170,12 @@ def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMi
     return [miss for miss in misses if check.id in miss.fails and not miss.when and was_made(miss)]
 
 
-def strangers(session: Session, seen: Observation) -> tuple[str, ...]:
+def strangers(session: Session, observation: Observation) -> tuple[str, ...]:
     """Names of waiting or running jobs that the lab does not know; ``--repeat`` numbers those that it knows."""
     job_names = session.lab.job_names
     if not job_names:
         return ()
-    alive = (job for job in seen.jobs if job.state in (JobState.WAITING, JobState.RUNNING))
+    alive = (job for job in observation.jobs if job.state in (JobState.WAITING, JobState.RUNNING))
     names = (job.key.partition("~")[2] for job in alive)
     return tuple(name for name in names if name not in job_names and re.sub(r"-\d+$", "", name) not in job_names)
 

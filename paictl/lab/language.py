@@ -27,8 +27,8 @@ def language_of(root: Path, given: str | None = None, configured: object = None,
     """
     if given is not None:
         return given
-    wanted = _known(os.environ.get(VARIABLE, "")) or _chosen(root, lab or lab_of_shell())
-    return wanted or _known(str(configured or "")) or _known(_locale()) or "en"
+    preferred = _supported(os.environ.get(VARIABLE, "")) or _chosen(root, lab or lab_of_shell())
+    return preferred or _supported(str(configured or "")) or _supported(_locale()) or "en"
 
 
 def choose(root: Path, language: str) -> None:
@@ -56,7 +56,7 @@ def _chosen(root: Path, lab: str | None) -> str:
     return (own.language if own else "") or progress.language
 
 
-def _known(name: str) -> str:
+def _supported(name: str) -> str:
     """The language that a name such as ``zh_CN.UTF-8`` means, empty for others."""
     short = name.lower()[:2]
     return short if short in LANGUAGES else ""

@@ -42,11 +42,11 @@ class Paced:
         short = [shortened(request, self._pace) for request in requests]
         for request in short[1:]:
             self._cluster.foresee(request)
-        taken: list[JobView] = []
+        views: list[JobView] = []
         for request in short:
-            self._await_turn(taken[-1:])
-            taken += self._cluster.submit([request])
-        return taken
+            self._await_turn(views[-1:])
+            views += self._cluster.submit([request])
+        return views
 
     def _await_turn(self, before: Sequence[JobView]) -> None:
         """Wait until a job runs, for some seconds."""

@@ -157,8 +157,8 @@ def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
     busy += [pod for node in nodes for pod in node.pods]
     if busy:
         raise LabError("in-use", what=", ".join(busy[:5]), number=len(busy))
-    known = _machines(newest(cluster))
-    listed = [node for node in nodes if not known or node.machine.name in known]
+    machines = _machines(newest(cluster))
+    listed = [node for node in nodes if not machines or node.machine.name in machines]
     return chosen_nodes(machines_in(initial_files(lab)), listed)
 
 
@@ -244,9 +244,9 @@ def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
         for name, text in _fitted(cluster, initial_files(lab), site.words).items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         order = PushRequest(folder)
-        made = plan(cluster, order)
-        if made.changes:
-            send(cluster, made, site.mark, order)
+        push_plan = plan(cluster, order)
+        if push_plan.changes:
+            send(cluster, push_plan, site.mark, order)
 
 
 def _masters(nodes: Iterable[NodeView]) -> list[str]:
@@ -262,7 +262,7 @@ def _words(
     names = {**workers, **dict(zip(masters, _masters(nodes), strict=False))}
     there = {view.machine.name: view.machine.address for view in nodes}
     addresses = {spec.address: there.get(names.get(spec.name, ""), "") for spec in mine}
-    return names, {here: address for here, address in addresses.items() if address}
+    return names, {name: address for name, address in addresses.items() if address}
 
 
 def _fitted(cluster: Cluster, files: Mapping[str, str], words: Mapping[str, str]) -> dict[str, str]:
@@ -280,8 +280,8 @@ def _give_back(cluster: Cluster, site: LabSite) -> None:
     versions = cluster.configurations()
     before = [version for version in versions if not _MARK.match(version.message)]
     if before and versions[-1].message.startswith(site.mark):
-        made = plan_rollback(cluster, before[-1].number)
-        send(cluster, made, f"as before {site.mark}")
+        rollback = plan_rollback(cluster, before[-1].number)
+        send(cluster, rollback, f"as before {site.mark}")
 
 
 def _perform(cluster: Cluster, action: Action, names: Iterable[str]) -> None:

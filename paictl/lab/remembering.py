@@ -25,24 +25,24 @@ def remembered(path: Path, read: Callable[[Path], Any]) -> Any:
     except OSError:
         return read(path)
     # A checksum is enough, since an entry says of which file it is; hashlib would take as long to load as all of this.
-    kept = cache_folder() / "manifests" / f"{path.parent.name}-{zlib.crc32(bytes(path)):08x}.json"
+    cache_file = cache_folder() / "manifests" / f"{path.parent.name}-{zlib.crc32(bytes(path)):08x}.json"
     try:
-        known = json.loads(kept.read_bytes())
-        if known["of"] == state:
-            return known["says"]
+        entry = json.loads(cache_file.read_bytes())
+        if entry["of"] == state:
+            return entry["says"]
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not there, cut short, or of another version
     data = read(path)
-    _keep(kept, {"of": state, "says": data})
+    _keep(cache_file, {"of": state, "says": data})
     return data
 
 
-def _keep(kept: Path, entry: dict[str, Any]) -> None:
+def _keep(path: Path, entry: dict[str, Any]) -> None:
     """Write an entry in one step, if JSON can say all of it."""
     try:
         text = json.dumps(entry, ensure_ascii=False)
         if json.loads(text) != entry:
             return  # keys that are no strings
-        write_together(kept.parent, {kept.name: text}, force=True, mode=0o600)
+        write_together(path.parent, {path.name: text}, force=True, mode=0o600)
     except (PaictlError, OSError, TypeError, ValueError):
         return

@@ -82,11 +82,11 @@ def _manifest_problems(lab: Lab) -> Iterator[str]:
     predictions = [
         (check, statement) for check in lab.checks for statement in check.expect if statement.kind == "predicted"
     ]
-    wanted = {(check.after, statement.says["step"]) for check, statement in predictions}
+    expected = {(check.after, statement.says["step"]) for check, statement in predictions}
     guessed = {(step.id, step.id) for step in lab.steps if step.guess is not None}
-    yield from (f"no check after {step} wants its prediction" for step, _ in sorted(guessed - wanted))
+    yield from (f"no check after {step} wants its prediction" for step, _ in sorted(guessed - expected))
     yield from (f"a check after {after} wants a prediction of {step} without a guess"
-                for after, step in sorted(wanted - guessed))  # fmt: skip
+                for after, step in sorted(expected - guessed))  # fmt: skip
 
 
 def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
@@ -111,9 +111,9 @@ def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
                 yield f"check {check.id} does not pass after its step {step.id}: {details}"
             elif check.id in passed - before and check.after != step.id:
                 yield f"check {check.id} passes in step {step.id}, not in {check.after}"
-        seen = session.observation()
+        observation = session.observation()
         for miss in lab.near_misses:
-            if miss.when and holds(seen, miss.when):
+            if miss.when and holds(observation, miss.when):
                 yield f"mistake {miss.id} is seen after step {step.id} though nobody made it"
     if session.current_step() is not None:
         yield "the lab is not done after all its steps"

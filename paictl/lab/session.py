@@ -66,8 +66,8 @@ class Session:
         self.workspace.start(self.lab, site)
         with self.file.changing() as progress:
             progress.current = self.lab.id
-            mine = progress.lab(self.lab.id)
-            mine.started, mine.shown, mine.played = wall_clock(), self.lab.steps[0].id, played
+            entry = progress.lab(self.lab.id)
+            entry.started, entry.shown, entry.played = wall_clock(), self.lab.steps[0].id, played
         self._keep_arrival()
 
     def require_started(self) -> None:
@@ -90,8 +90,8 @@ class Session:
         self.workspace.remove()
         with self.file.changing() as progress:
             progress.current = self.lab.id
-            mine = progress.lab(self.lab.id)
-            progress.labs[self.lab.id] = mine.after_reset(Reset(wall_clock())) if mine.started else mine
+            entry = progress.lab(self.lab.id)
+            progress.labs[self.lab.id] = entry.after_reset(Reset(wall_clock())) if entry.started else entry
         return backup
 
     def lost_by_reset(self, step: Step) -> tuple[int, tuple[str, ...]]:
@@ -100,24 +100,24 @@ class Session:
         Raises `LabError` as `reset_to` does.
         """
         self._require_reached(step)
-        kept = self.workspace.folder / STEPS / step.id
-        commands = len(commandlog.read(self.workspace.folder)) - len(commandlog.read(kept))
+        copy = self.workspace.folder / STEPS / step.id
+        commands = len(commandlog.read(self.workspace.folder)) - len(commandlog.read(copy))
         return commands, self.workspace.changed_files(step.id)
 
     def reset_to(self, step: Step) -> Path | None:
         """Make the lab as it was when the student came to a step; returns the folder of the backup."""
         self._require_reached(step)
         backup = self._back_up()
-        kept = self._entry(self.workspace.folder / STEPS / step.id)
+        entry = self._entry(self.workspace.folder / STEPS / step.id)
         later = self.lab.step_ids[self.lab.step_ids.index(step.id) + 1 :]
         self.workspace.return_to(step.id, later)
         with self.file.changing() as progress:
             now = progress.lab(self.lab.id)
-            kept.answers, kept.hints = now.answers, now.hints
-            kept.solved = [name for name in now.solved if name not in (step.id, *later)]
-            kept.resets = [*now.resets, Reset(wall_clock(), step.id)]
-            kept.shown, kept.since = step.id, len(commandlog.read(self.workspace.folder))
-            progress.current, progress.labs[self.lab.id] = self.lab.id, kept
+            entry.answers, entry.hints = now.answers, now.hints
+            entry.solved = [name for name in now.solved if name not in (step.id, *later)]
+            entry.resets = [*now.resets, Reset(wall_clock(), step.id)]
+            entry.shown, entry.since = step.id, len(commandlog.read(self.workspace.folder))
+            progress.current, progress.labs[self.lab.id] = self.lab.id, entry
         return backup
 
     def _require_reached(self, step: Step) -> None:
@@ -135,13 +135,13 @@ class Session:
             raise LabError("cannot-go-back", lab=self.lab.number)
         self._require_own_cluster()
         self._back_up()
-        kept = self._entry(source)
+        entry = self._entry(source)
         self.workspace.remove()
         self.workspace.restore(source)
         with self.file.changing() as progress:
-            kept.answers = {**kept.answers, **progress.lab(self.lab.id).answers}
-            kept.resets = progress.lab(self.lab.id).resets
-            progress.current, progress.labs[self.lab.id] = self.lab.id, kept
+            entry.answers = {**entry.answers, **progress.lab(self.lab.id).answers}
+            entry.resets = progress.lab(self.lab.id).resets
+            progress.current, progress.labs[self.lab.id] = self.lab.id, entry
         self.backups.drop(source)
         return source
 
@@ -168,27 +168,29 @@ class Session:
 
     def _keep_arrival(self) -> None:
         """Keep how things are where the student has come to a step; note when the lab is done."""
-        here = self.current_step()
-        if here is None:
+        step = self.current_step()
+        if step is None:
             if not self.progress.finished:
                 with self.file.changing() as progress:
                     progress.lab(self.lab.id).finished = wall_clock()
-        elif not self.workspace.has_kept(here.id) or self._is_rest_of_step_before():
-            self._copy_to(self.workspace.folder / STEPS / here.id)
+        elif not self.workspace.has_kept(step.id) or self._is_rest_of_step_before():
+            self._copy_to(self.workspace.folder / STEPS / step.id)
 
     def _is_rest_of_step_before(self) -> bool:
         """Whether all that was typed since the last check passed is what the step before still asked for.
 
         Checks may pass before the last command of their step: that command belongs to how things are at the next one.
         """
-        here = self.current_step()
-        at = self.lab.step_ids.index(here.id) if here is not None else 0
+        step = self.current_step()
+        at = self.lab.step_ids.index(step.id) if step is not None else 0
         typed = [command.line for command in commandlog.read(self.workspace.folder)]
         before, since = typed[: self.progress.settled], typed[self.progress.settled :]
         if not at or not since or self.workspace.site is not None:
             return False
-        left = [command for command in self.lab.steps[at - 1].commands if not covered(command, before)]
-        return len(since) <= len(left) and all(any(means(command, line) for command in left) for line in since)
+        remaining = [command for command in self.lab.steps[at - 1].commands if not covered(command, before)]
+        return len(since) <= len(remaining) and all(
+            any(means(command, line) for command in remaining) for line in since
+        )
 
     # --- seeing
 
@@ -196,9 +198,9 @@ class Session:
         """What there is to see now."""
         typed = commandlog.read(self.workspace.folder)
         site = self.workspace.site
-        seen = self.workspace.cluster()
+        cluster = self.workspace.cluster()
         own = Observation(
-            seen, typed, self.workspace.files, self.progress.predictions, asked=requests.read(self.workspace.folder)
+            cluster, typed, self.workspace.files, self.progress.predictions, asked=requests.read(self.workspace.folder)
         )
         if site is None:
             return own
@@ -216,8 +218,8 @@ class Session:
 
     def _is_due(self) -> bool:
         """Whether the present step was done, and its checks have not passed yet."""
-        here = self.current_step()
-        return here is not None and bool(self.lab.checks_after(here.id)) and not self.missing(here)
+        step = self.current_step()
+        return step is not None and bool(self.lab.checks_after(step.id)) and not self.missing(step)
 
     def observe(self) -> list[Check]:
         """Judge what has not passed, note what passes now and return it.
@@ -225,17 +227,17 @@ class Session:
         Called after every command in the lab: some things can be seen for a moment only.
         """
         done = self.progress
-        seen = self.observation()
-        if not self.lab.has_cluster and seen.cluster is not None:
-            self.workspace.note_beginning(len(seen.events))
+        observation = self.observation()
+        if not self.lab.has_cluster and observation.cluster is not None:
+            self.workspace.note_beginning(len(observation.events))
         waiting = [check for check in self.lab.checks if check.id not in done.passed]
-        passed = [verdict for check in waiting if (verdict := judge(seen, check)).passed]
+        passed = [verdict for check in waiting if (verdict := judge(observation, check)).passed]
         if passed:
-            now = seen.now
+            now = observation.now
             with self.file.changing() as progress:
                 noted = {verdict.check.id: Passed(wall_clock(), now, _rows(verdict)) for verdict in passed}
                 progress.lab(self.lab.id).passed.update(noted)
-                progress.lab(self.lab.id).settled = len(seen.typed)
+                progress.lab(self.lab.id).settled = len(observation.typed)
         if passed or self._is_rest_of_step_before():
             self._keep_arrival()
         return [verdict.check for verdict in passed]
@@ -276,17 +278,17 @@ class Session:
 
         The first one that is not done; or the one before it, if that was shown last and still has commands to type.
         """
-        here, done = self.current_step(), self.progress
-        at = len(self.lab.steps) if here is None else self.lab.step_ids.index(here.id)
+        current, done = self.current_step(), self.progress
+        at = len(self.lab.steps) if current is None else self.lab.step_ids.index(current.id)
         last = self.lab.steps[at - 1]
         if at and last.id == done.shown and last.id not in {*done.skipped, *done.solved} and self.missing(last):
             return last
-        return here
+        return current
 
     def stopped_on_purpose(self) -> set[str]:
         """Services that the steps up to the one that is read leave stopped."""
-        here = self.reading()
-        reached = len(self.lab.steps) if here is None else self.lab.step_ids.index(here.id) + 1
+        current = self.reading()
+        reached = len(self.lab.steps) if current is None else self.lab.step_ids.index(current.id) + 1
         stopped: set[str] = set()
         for step in self.lab.steps[:reached]:
             for words in map(shlex.split, step.done_by(step.solution)):
@@ -333,14 +335,14 @@ class Session:
         self, step: Step, runner: Runner, edited: Callable[[list[str]], None] | None = None, *, language: str = "en"
     ) -> list[TypedCommand]:
         """Do a step for the student, or what is left of it; it counts as solved if its checks pass then."""
-        left, done = tuple(self.missing(step)), self.is_done(step, self.progress)
-        begun = step.solution == Act() and step.id == self.progress.shown and left
-        act = Act(commands=left) if done or begun else step.solution
+        missing, done = tuple(self.missing(step)), self.is_done(step, self.progress)
+        begun = step.solution == Act() and step.id == self.progress.shown and missing
+        act = Act(commands=missing) if done or begun else step.solution
         ended = self.play(step, act, runner, edited, language=language)
         with self.file.changing() as progress:
-            mine = progress.lab(self.lab.id)
-            if all(check.id in {*mine.passed, *mine.skipped} for check in self.lab.checks_after(step.id)):
-                mine.solved.append(step.id)
+            entry = progress.lab(self.lab.id)
+            if all(check.id in {*entry.passed, *entry.skipped} for check in self.lab.checks_after(step.id)):
+                entry.solved.append(step.id)
         self._keep_arrival()
         return ended
 
@@ -355,9 +357,9 @@ class Session:
     def show(self, step: Step) -> None:
         """Note that a step was shown."""
         with self.file.changing() as progress:
-            mine = progress.lab(self.lab.id)
-            if mine.shown != step.id:
-                mine.shown, mine.since = step.id, len(commandlog.read(self.workspace.folder))
+            entry = progress.lab(self.lab.id)
+            if entry.shown != step.id:
+                entry.shown, entry.since = step.id, len(commandlog.read(self.workspace.folder))
 
     def hint(self, step: Step) -> tuple[int, BilingualText] | None:
         """The next layer of help for a step (number from 1, text); the last one again when there is no more."""

@@ -66,7 +66,7 @@ class LabSite:
     @property
     def lab_words(self) -> dict[str, str]:
         """`words` the other way round."""
-        return {there: here for here, there in self.words.items()}
+        return {cluster_word: lab_word for lab_word, cluster_word in self.words.items()}
 
     def lab_name(self, node: str) -> str:
         """What the lab calls a node."""

@@ -23,11 +23,11 @@ _EXISTS: Final = message("exists")
 _NO_JOB: Final = message("no-such-job")
 
 
-def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def job(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """How a job is."""
-    subject, view = message("job", name=says["name"]), seen.job(says["name"])
+    subject, view = message("job", name=says["name"]), observation.job(says["name"])
     if "absent" in says:
-        yield _there(subject, says["absent"], _NO_JOB, view)
+        yield _presence(subject, says["absent"], _NO_JOB, view)
         return
     if view is None:
         yield Mismatch(False, subject, "", _EXISTS, _NO_JOB)
@@ -41,41 +41,41 @@ def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
     words = {
         "state": view.state.value, "vc": view.vc, "priority": view.priority, "user": view.key.partition("~")[0],
     }  # fmt: skip
-    for key, wanted in says.items():
+    for key, expected in says.items():
         if key in words:
-            yield exact(subject, {"vc": "virtual cluster"}.get(key, key), wanted, words[key])
+            yield exact(subject, {"vc": "virtual cluster"}.get(key, key), expected, words[key])
         elif key in numbers:
-            yield number(subject, {"running": "tasks running"}.get(key, key), wanted, numbers[key])
+            yield number(subject, {"running": "tasks running"}.get(key, key), expected, numbers[key])
         elif key == "reason":
-            yield text(subject, "remark", wanted, view.reason)
+            yield text(subject, "remark", expected, view.reason)
         elif key in ("waited", "ran"):
-            yield span(subject, key, wanted, _span_of(seen, view, key), seen.tolerance)
+            yield span(subject, key, expected, _span_of(observation, view, key), observation.tolerance)
 
 
-def _there(subject: Message, absent: bool, missing: Message, view: object) -> Mismatch:
+def _presence(subject: Message, absent: bool, missing: Message, view: object) -> Mismatch:
     """Whether something is there, or is not, as it should be."""
     words = {True: missing, False: _EXISTS}
     return exact(subject, "", words[absent], words[view is None])
 
 
-def _span_of(seen: Observation, view: JobView, key: str) -> int | None:
-    started = None if view.started is None else seen.since_up(view.started)
+def _span_of(observation: Observation, view: JobView, key: str) -> int | None:
+    started = None if view.started is None else observation.since_up(view.started)
     if key == "waited":
-        return (seen.now if started is None else started) - seen.since_up(view.submitted)
+        return (observation.now if started is None else started) - observation.since_up(view.submitted)
     if started is None:
         return None
-    return (seen.now if view.ended is None else seen.since_up(view.ended)) - started
+    return (observation.now if view.ended is None else observation.since_up(view.ended)) - started
 
 
-def placement(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def placement(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """Where the tasks of a job run or ran last."""
     subject = message("job", name=says["job"])
-    nodes, devices = _places(seen, says["job"])
+    nodes, devices = _places(observation, says["job"])
     if "nodes" in says:
-        wanted = [says["nodes"]] if isinstance(says["nodes"], str) else says["nodes"]
-        yield exact(subject, "runs on", _list(sorted(wanted)), _list(nodes))
+        expected = [says["nodes"]] if isinstance(says["nodes"], str) else says["nodes"]
+        yield exact(subject, "runs on", _list(sorted(expected)), _list(nodes))
     if "promised-to" in says:
-        promised = seen.promised(says["promised-to"])
+        promised = observation.promised(says["promised-to"])
         own = promised.nodes if promised else ()
         yield Mismatch(bool(nodes) and {*nodes} <= {*own}, subject, "runs on", _list(own), _list(nodes))
     if "devices" in says:
@@ -87,10 +87,10 @@ def placement(seen: Observation, says: Says) -> Iterator[Mismatch]:
         ok = len(nodes) == 1 and len(blocks) == 1
         yield Mismatch(ok, subject, "device numbers", message("one-block", size=size), place)
     if "same-node-as" in says:
-        others, _ = _places(seen, says["same-node-as"])
+        others, _ = _places(observation, says["same-node-as"])
         yield Mismatch(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
     if "apart-from" in says:
-        others, _ = _places(seen, says["apart-from"])
+        others, _ = _places(observation, says["apart-from"])
         shared = _list(sorted({*nodes} & {*others})) if nodes and others else _NOT_BOTH
         yield Mismatch(shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
     if "node-count" in says:
@@ -102,9 +102,9 @@ def _list(names: Iterable[object]) -> Message:
     return literal(words) if words else NOTHING
 
 
-def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
+def _places(observation: Observation, name: str) -> tuple[list[str], list[int]]:
     """Nodes and devices of a job's tasks, sorted."""
-    view = seen.job(name)
+    view = observation.job(name)
     tasks = [task for task in view.tasks if task.node] if view else []
     return sorted({task.node for task in tasks}), sorted(device for task in tasks for device in task.devices)
 
@@ -112,37 +112,37 @@ def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
 # --- what happened
 
 
-def events(seen: Observation, says: list[Says]) -> Iterator[Mismatch]:
+def events(observation: Observation, says: list[Says]) -> Iterator[Mismatch]:
     """Events in an order, each no sooner after the one before it than it says."""
     matched, before = 0, None
-    for event in seen.events:
-        if matched < len(says) and _is(seen, event, says[matched]) and _is_late(event, before, says[matched]):
+    for event in observation.events:
+        if matched < len(says) and _is(observation, event, says[matched]) and _is_late(event, before, says[matched]):
             matched, before = matched + 1, event
-    wanted = joined("join.then", map(_event_text, says))
+    expected = joined("join.then", map(_event_text, says))
     if matched == len(says):
-        yield Mismatch(True, message("events"), "happened", wanted, wanted)
+        yield Mismatch(True, message("events"), "happened", expected, expected)
     else:
         so_far = joined("join.then", map(_event_text, says[:matched]))
-        yield Mismatch(False, message("events"), "happened", wanted,
+        yield Mismatch(False, message("events"), "happened", expected,
                       message("only", what=so_far) if matched else NOTHING)  # fmt: skip
 
 
-def never(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def never(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """An event that must not have happened."""
-    times = sum(_is(seen, event, says) for event in seen.events)
+    times = sum(_is(observation, event, says) for event in observation.events)
     yield Mismatch(not times, _event_text(says), "times", literal(0), literal(times))
 
 
-def count(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def count(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """How often an event has happened."""
-    times = sum(_is(seen, event, says["event"]) for event in seen.events)
+    times = sum(_is(observation, event, says["event"]) for event in observation.events)
     yield number(_event_text(says["event"]), "times", says["times"], times)
 
 
-def _is(seen: Observation, event: Event, says: Says) -> bool:
+def _is(observation: Observation, event: Event, says: Says) -> bool:
     """Whether an event is as a manifest describes it."""
     for kind in ("job", "node", "service"):
-        if kind in says and event.subject != seen.subject(kind, says[kind]):
+        if kind in says and event.subject != observation.subject(kind, says[kind]):
             return False
     task = f"{event.data.get('role')}[{event.data.get('index')}]"
     return (
@@ -174,9 +174,9 @@ def _event_text(says: Says) -> Message:
     return joined("join.words", parts)
 
 
-def together(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def together(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """Whether two jobs ever ran at the same time."""
-    first, second = (seen.running_times(name) for name in says["jobs"])
+    first, second = (observation.running_times(name) for name in says["jobs"])
     met = any(_overlap(a, b) for a in first for b in second)
     ok = met is says["ever"] and bool(first and second)
     subject = message("two-jobs", first=says["jobs"][0], second=says["jobs"][1])
@@ -188,15 +188,15 @@ def _overlap(a: tuple[int, int | None], b: tuple[int, int | None]) -> bool:
     return (b[1] is None or a[0] < b[1]) and (a[1] is None or b[0] < a[1])
 
 
-def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def explain(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """What the scheduler says about a job that waits."""
-    subject, view = message("job", name=says["job"]), seen.job(says["job"])
-    if view is None or view.state.value != "Waiting" or seen.cluster is None:
+    subject, view = message("job", name=says["job"]), observation.job(says["job"])
+    if view is None or view.state.value != "Waiting" or observation.cluster is None:
         yield Mismatch(False, subject, "state", literal("Waiting"), literal(view.state.value) if view else _NO_JOB)
         return
     from paictl.operate import explaining  # late: few checks ask why, and it needs much
 
-    answer = seen.cluster.explain(view.key)
+    answer = observation.cluster.explain(view.key)
     data = explaining.data(answer)
     if "decision" in says:
         yield exact(subject, "decision", says["decision"], data.get("decision"))
@@ -215,10 +215,10 @@ def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
 # --- how things are
 
 
-def service(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def service(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """How a service is."""
     subject = message("service", name=says["name"])
-    view = next((view for view in seen.services if view.name == says["name"]), None)
+    view = next((view for view in observation.services if view.name == says["name"]), None)
     if view is None:
         yield Mismatch(False, subject, "", _EXISTS, NOTHING)
         return
@@ -226,19 +226,19 @@ def service(seen: Observation, says: Says) -> Iterator[Mismatch]:
         if key in says:
             yield exact(subject, key, YES_OR_NO[says[key]], YES_OR_NO[is_so])
     if "loaded" in says:
-        newest = seen.configuration.number if seen.configuration else 0
-        wanted = newest if says["loaded"] == "newest" else says["loaded"] + seen.versions_before
+        newest = observation.configuration.number if observation.configuration else 0
+        expected = newest if says["loaded"] == "newest" else says["loaded"] + observation.versions_before
         loaded = view.loaded if view.running else None
-        yield exact(subject, "configuration loaded", wanted, message("not-running") if loaded is None else loaded)
+        yield exact(subject, "configuration loaded", expected, message("not-running") if loaded is None else loaded)
     if "reason" in says:
         yield text(subject, "remark", says["reason"], view.reason)
 
 
-def configuration(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def configuration(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """The newest configuration."""
-    newest, subject = seen.configuration, message("configuration")
+    newest, subject = observation.configuration, message("configuration")
     if "version" in says:
-        yield number(subject, "version", says["version"], newest.number - seen.versions_before if newest else 0)
+        yield number(subject, "version", says["version"], newest.number - observation.versions_before if newest else 0)
     name = says.get("file", "services-configuration.yaml")
     written = newest.files.get(name, "") if newest else ""
     yield from _holds(subject, says, written)
@@ -246,19 +246,21 @@ def configuration(seen: Observation, says: Says) -> Iterator[Mismatch]:
 
 def _holds(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
     """Whether a text holds what it should, and not what it should not."""
-    for key, wanted in (("text", True), ("no-text", False)):
+    for key, present in (("text", True), ("no-text", False)):
         if key in says:
-            there = re.search(says[key], written, re.MULTILINE) is not None
-            expected = message("holds" if wanted else "holds-not", what=quoted(plain(says[key])))
-            yield Mismatch(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
+            matches = re.search(says[key], written, re.MULTILINE) is not None
+            expected = message("holds" if present else "holds-not", what=quoted(plain(says[key])))
+            yield Mismatch(
+                matches is present, subject, "", expected, message("holds-it" if matches else "holds-it-not")
+            )
 
 
-def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def promise(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """What the newest configuration promises to a VC."""
-    subject, promised = message("virtual-cluster", name=says["vc"]), seen.promised(says["vc"])
+    subject, promised = message("virtual-cluster", name=says["vc"]), observation.promised(says["vc"])
     missing = message("no-such-vc")
     if "absent" in says:
-        yield _there(subject, says["absent"], missing, promised)
+        yield _presence(subject, says["absent"], missing, promised)
     elif promised is None:
         yield Mismatch(False, subject, "", _EXISTS, missing)
     else:
@@ -266,18 +268,18 @@ def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
             yield number(subject, "promised devices", says["devices"], promised.devices)
         for key, apart in (("apart-from", True), ("shares-with", False)):
             if key in says:
-                other = seen.promised(says[key])
+                other = observation.promised(says[key])
                 shared = sorted({*promised.nodes} & {*other.nodes}) if other else []
-                wanted = message("no-shared-nodes" if apart else "shared-nodes", vc=says[key])
-                yield Mismatch(bool(shared) is not apart, subject, "", wanted, _list(shared))
+                expected = message("no-shared-nodes" if apart else "shared-nodes", vc=says[key])
+                yield Mismatch(bool(shared) is not apart, subject, "", expected, _list(shared))
 
 
-def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def node(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """How a node is."""
     subject, missing = message("node", name=says["name"]), message("no-such-node")
-    view = next((view for view in seen.nodes if view.machine.name == says["name"]), None)
+    view = next((view for view in observation.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
-        yield _there(subject, says["absent"], missing, view)
+        yield _presence(subject, says["absent"], missing, view)
     elif view is None:
         yield Mismatch(False, subject, "", _EXISTS, missing)
     else:
@@ -289,13 +291,15 @@ def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
             yield exact(subject, "bad devices", _list(says["bad"]), _list(view.bad_devices))
 
 
-def usage(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def usage(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """The device time of a virtual cluster since the cluster came up, as spans of one device."""
     from paictl.workload.usagereport import Dimension, UsageRow, add_up  # late: few checks are about accounts
 
     subject = message("virtual-cluster", name=says["vc"])
     rows = (
-        add_up(seen.cluster.usage(seen.cluster.epoch, seen.cluster.now).amounts, [Dimension.VC]) if seen.cluster else []
+        add_up(observation.cluster.usage(observation.cluster.epoch, observation.cluster.now).amounts, [Dimension.VC])
+        if observation.cluster
+        else []
     )
     row = next((row for row in rows if row.key == (says["vc"],)), UsageRow(()))
     for key, aspect in _DEVICE_TIME.items():
@@ -311,62 +315,63 @@ _DEVICE_TIME: Final = {
 }
 
 
-def user(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def user(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """An account, and which virtual clusters were granted to it."""
-    subject, account = message("account", name=says["name"]), seen.accounts.get(says["name"])
+    subject, account = message("account", name=says["name"]), observation.accounts.get(says["name"])
     if "absent" in says:
-        yield _there(subject, says["absent"], message("no-such-user"), account)
+        yield _presence(subject, says["absent"], message("no-such-user"), account)
     elif account is None:
         yield Mismatch(False, subject, "", _EXISTS, message("no-such-user"))
     elif "vcs" in says:
         yield exact(subject, "granted", _list(sorted(says["vcs"])), _list(sorted(account.vcs)))
 
 
-def asked(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def asked(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A request of a user to the lab's server, and how it was answered."""
     subject = message("request", line=says["request"], user=says["user"])
-    requests = matching_requests(seen.asked, says["user"], says["request"])
-    wanted = says.get("status", {"at-most": 399})
+    requests = matching_requests(observation.asked, says["user"], says["request"])
+    expected = says.get("status", {"at-most": 399})
     if says.get("absent"):
-        met = any(number(subject, "", wanted, request.status).ok for request in requests)
+        met = any(number(subject, "", expected, request.status).ok for request in requests)
         yield Mismatch(not met, subject, "", message("not-asked"), message("was-asked" if met else "not-asked"))
         return
     if not requests:
         yield Mismatch(False, subject, "", message("was-asked"), message("not-asked"))
         return
     best = next(
-        (request.status for request in requests if number(subject, "", wanted, request.status).ok), requests[-1].status
+        (request.status for request in requests if number(subject, "", expected, request.status).ok),
+        requests[-1].status,
     )
-    yield number(subject, "status", wanted, best)
+    yield number(subject, "status", expected, best)
 
 
-def cluster(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def cluster(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """The cluster as a whole."""
     subject = message("cluster")
-    if seen.cluster is None:
+    if observation.cluster is None:
         yield Mismatch(False, subject, "", message("is-up"), message("not-up"))
         return
     totals = {
-        "nodes": len(seen.nodes),
-        "devices": sum(view.machine.devices for view in seen.nodes),
-        "used": sum(view.used for view in seen.nodes),
-        "jobs": len(seen.jobs),
+        "nodes": len(observation.nodes),
+        "devices": sum(view.machine.devices for view in observation.nodes),
+        "used": sum(view.used for view in observation.nodes),
+        "jobs": len(observation.jobs),
     }
-    for key, wanted in says.items():
+    for key, expected in says.items():
         if key == "time":
-            yield span(subject, "time", wanted, seen.now)
+            yield span(subject, "time", expected, observation.now)
         elif key == "name":
-            yield exact(subject, "name", wanted, seen.cluster.name)
+            yield exact(subject, "name", expected, observation.cluster.name)
         else:
-            yield number(subject, {"used": "devices used"}.get(key, key), wanted, totals[key])
+            yield number(subject, {"used": "devices used"}.get(key, key), expected, totals[key])
 
 
 # --- what was typed, written and foretold
 
 
-def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def typed(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that did its work."""
-    subject, commands = message("command", line=_shown(says["command"])), matching(seen.typed, says["command"])
+    subject, commands = message("command", line=_shown(says["command"])), matching(observation.typed, says["command"])
     if not commands:
         yield Mismatch(False, subject, "", message("was-typed"), message("not-typed"))
         return
@@ -374,29 +379,29 @@ def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if not ended:
         yield Mismatch(False, subject, "", message("was-typed"), message("was-interrupted"))
         return
-    wanted = says.get("exit", 0)
-    codes = [bounds(wanted)[0] if code in OUTPUT_CUT else code for code in ended]
-    best = next((code for code in codes if number(subject, "", wanted, code).ok), codes[-1])
-    yield number(subject, "exit code", wanted, best)
+    expected = says.get("exit", 0)
+    codes = [bounds(expected)[0] if code in OUTPUT_CUT else code for code in ended]
+    best = next((code for code in codes if number(subject, "", expected, code).ok), codes[-1])
+    yield number(subject, "exit code", expected, best)
 
 
-def refused(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def refused(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that was refused, and why."""
     subject = message("command", line=_shown(says["command"]))
-    tries = [command for command in matching(seen.typed, says["command"]) if command.message]
+    tries = [command for command in matching(observation.typed, says["command"]) if command.message]
     messages = [f"{attempt.message}; {attempt.hint}" for attempt in tries]
     if tries:
-        meant = next((at for at, words in enumerate(messages) if re.search(says["reason"], words)), -1)
-        mismatch = text(subject, "was refused", says["reason"], messages[meant])
-        read = quoted(tries[meant].said) if tries[meant].said else mismatch.observed
+        index = next((at for at, words in enumerate(messages) if re.search(says["reason"], words)), -1)
+        mismatch = text(subject, "was refused", says["reason"], messages[index])
+        read = quoted(tries[index].said) if tries[index].said else mismatch.observed
         yield replace(mismatch, observed=by_language({"en": mismatch.observed, "zh": read}))
     else:
         yield Mismatch(False, subject, "was refused", quoted(plain(says["reason"])), message("not-refused"))
 
 
-def file(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def file(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A file in the student's folder; `text` is looked for in it."""
-    subject, written = message("file", name=says["name"]), seen.file(says["name"])
+    subject, written = message("file", name=says["name"]), observation.file(says["name"])
     if written is None:
         yield Mismatch(False, subject, "", _EXISTS, message("no-such-file"))
         return
@@ -417,16 +422,16 @@ def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator
                        message("holds-it" if has else "holds-it-not"))  # fmt: skip
     lines = {tuple(field.stripped for field in row.fields[:2]) for row in document.rows if not row.comment}
     for host, address in says.get("hosts", {}).items():
-        there = (host, address) in lines
-        yield Mismatch(there, subject, "", message("holds", what=quoted(f"{host},{address}")),
-                       message("holds-it" if there else "holds-it-not"))  # fmt: skip
+        listed = (host, address) in lines
+        yield Mismatch(listed, subject, "", message("holds", what=quoted(f"{host},{address}")),
+                       message("holds-it" if listed else "holds-it-not"))  # fmt: skip
 
 
-def predicted(seen: Observation, says: Says) -> Iterator[Mismatch]:
+def predicted(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """A prediction that was made before its step was carried out, whatever it says; or with `absent`, that was not."""
     words = {True: message("was-made"), False: message("not-made")}
-    there = says["step"] in seen.predictions
-    yield exact(message("prediction", step=says["step"]), "", words[not says.get("absent")], words[there])
+    exists = says["step"] in observation.predictions
+    yield exact(message("prediction", step=says["step"]), "", words[not says.get("absent")], words[exists])
 
 
 def matching(typed: Iterable[TypedCommand], pattern: str) -> list[TypedCommand]:

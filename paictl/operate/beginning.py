@@ -67,13 +67,13 @@ def _from_lists(lists: HostLists) -> InitialConfiguration:
         raise RefusedFilesError(message, inputs.report, hint="correct them and try again")
     has = ONE_GPU.partition("=")[2]
     notes: Sequence[str] = () if lists.skus else (f"no --sku says what the workers have, so each has {has}",)
-    made = plan(inventory_of(inputs), [parse_sku(text) for text in lists.skus or [ONE_GPU]])
-    if not made.pools:
+    proposal = plan(inventory_of(inputs), [parse_sku(text) for text in lists.skus or [ONE_GPU]])
+    if not proposal.pools:
         raise PaictlError(
             "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=lists.config,
             hint="set it to true, no cluster was brought up",
         )  # fmt: skip
-    return InitialConfiguration(render(made), tuple(notes))
+    return InitialConfiguration(render(proposal), tuple(notes))
 
 
 def _from_layout(layout: Path) -> InitialConfiguration:

@@ -32,10 +32,10 @@ def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, ob
     return plan_of(cluster, base, texts_of(files))
 
 
-def send_budget(cluster: PushPorts, made: PushPlan, message: str) -> ConfigVersion:
+def send_budget(cluster: PushPorts, push_plan: PushPlan, message: str) -> ConfigVersion:
     """Store what `plan_budget` has planned; raises `ConflictError` if another push came first."""
     try:
-        return send(cluster, made, message)
+        return send(cluster, push_plan, message)
     except ConflictError as error:
         error.hint = text("run the same command again")  # there is nothing to review: it changes one budget
         raise

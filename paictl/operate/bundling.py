@@ -80,12 +80,12 @@ def driver_systems(images: Iterable[ServiceImage]) -> list[str]:
 def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool) -> list[str]:
     """The driver images for some systems; with `configured` those that the files ask for, if they ask for any."""
     own = renderer.settings("images")
-    known = [name.removeprefix(DRIVER_IMAGE) for name in (*renderer.images, *own) if name.startswith(DRIVER_IMAGE)]
+    available = [name.removeprefix(DRIVER_IMAGE) for name in (*renderer.images, *own) if name.startswith(DRIVER_IMAGE)]
     for system in systems:
-        if system not in known:
+        if system not in available:
             raise PaictlError(
                 text("there is no driver image for {system}", system=system),
-                hint=text("there are images for: {systems}", systems=", ".join(sorted(known))),
+                hint=text("there are images for: {systems}", systems=", ".join(sorted(available))),
             )
     if not configured:
         return [renderer.images[f"{DRIVER_IMAGE}{system}"] for system in dict.fromkeys(systems)]
@@ -93,8 +93,8 @@ def _of_systems(renderer: Renderer, systems: Sequence[str], *, configured: bool)
     return list(dict.fromkeys(reference for references in drivers for reference in references))
 
 
-def missing_images(folder: Path, here: Collection[str], services: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
-    """By service the images that a folder of configuration asks for and that are not `here`; nothing without a folder.
+def missing_images(folder: Path, present: Collection[str], services: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+    """By service, the images that a folder of configuration needs and that are not `present`; none without a folder.
 
     Of all services, or of some and those that they need. What is wrong with the files is said where they are pushed.
     """
@@ -106,14 +106,14 @@ def missing_images(folder: Path, here: Collection[str], services: Sequence[str] 
     except PaictlError:
         return {}
     names = _with_needs(catalogue, _named(catalogue, services or [ALL]))
-    missing = lacking(renderer, names, here)
-    if DRIVER in names and (drivers := _missing_drivers(renderer, here)):
+    missing = lacking(renderer, names, present)
+    if DRIVER in names and (drivers := _missing_drivers(renderer, present)):
         missing[DRIVER] = drivers
     return missing
 
 
-def _missing_drivers(renderer: Renderer, here: Collection[str]) -> tuple[str, ...]:
-    """The driver images of all systems, if the systems of the nodes decide which are needed, and none is `here`.
+def _missing_drivers(renderer: Renderer, present: Collection[str]) -> tuple[str, ...]:
+    """The driver images of all systems, if the systems of the nodes decide which are needed and none is `present`.
 
     Before there is a cluster nobody knows the systems: one image may be all that its nodes need, none never is.
     """
@@ -128,7 +128,7 @@ def _missing_drivers(renderer: Renderer, here: Collection[str]) -> tuple[str, ..
             needed += images_of(renderer.with_settings({DRIVER: {"system": system}}).sealed(DRIVER))
         except TemplateError:  # an image of your own with a tag of another form, which `config validate` reports
             continue
-    return () if any(image in here for image in needed) else tuple(dict.fromkeys(needed))
+    return () if any(image in present for image in needed) else tuple(dict.fromkeys(needed))
 
 
 def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
@@ -153,8 +153,8 @@ def _named(catalogue: Catalogue, words: Iterable[str]) -> set[str]:
 
 def _with_needs(catalogue: Catalogue, named: set[str]) -> list[str]:
     """Services and what they need to start, in the order in which they start."""
-    wanted = named | needed_by(catalogue.graph, named)
-    return [service for service in catalogue.services if service in wanted]
+    names = named | needed_by(catalogue.graph, named)
+    return [service for service in catalogue.services if service in names]
 
 
 def _renderer(folder: str) -> Renderer:

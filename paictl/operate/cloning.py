@@ -61,8 +61,8 @@ def free_name(cluster: Listing, user: str, name: str) -> str:
     """The name with the next number that none of a user's jobs has."""
     stem = _NUMBERED.sub("", name)
     query = JobQuery(frozenset({user}), keyword=stem, limit=1000)
-    taken = {job.key.partition("~")[2] for job in page_of(cluster, query).jobs}
-    return next(free for number in range(2, len(taken) + 3) if (free := f"{stem}-{number}") not in taken)
+    used_names = {job.key.partition("~")[2] for job in page_of(cluster, query).jobs}
+    return next(free for number in range(2, len(used_names) + 3) if (free := f"{stem}-{number}") not in used_names)
 
 
 def _masked(data: Mapping[str, Any]) -> Iterator[str]:

@@ -72,24 +72,24 @@ def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
     say which version it was made from: nobody was asked whether the newer one may go.
     """
     order = PushRequest(str(folder))
-    made = plan_push(cluster, order)
+    push_plan = plan_push(cluster, order)
     versions = {configuration.number: configuration for configuration in cluster.configurations()}
-    if made.changes and versions and base_version(cluster, order, versions) is None:
+    if push_plan.changes and versions and base_version(cluster, order, versions) is None:
         message = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
                        "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
         hint = text("compare: paictl config push -p DIR --dry-run; to push it anyway: paictl config push -p DIR")
         raise ConflictError(message, where=str(folder), hint=hint)
-    return made
+    return push_plan
 
 
-def store_configuration(cluster: Cluster, made: PushPlan, folder: Path) -> int:
+def store_configuration(cluster: Cluster, push_plan: PushPlan, folder: Path) -> int:
     """Store what was planned, let running services load it, and note in the folder what it is as new as.
 
     The number of the new version. Raises `ConflictError` if another version was stored since the plan was made.
     """
-    version = send(cluster, made, "deployed", PushRequest(str(folder)))
+    version = send(cluster, push_plan, "deployed", PushRequest(str(folder)))
     note_base(str(folder), cluster.name, version)
-    for name in made.readers.to_refresh:
+    for name in push_plan.readers.to_refresh:
         cluster.refresh_service(name)
     return version.number
 
@@ -100,10 +100,10 @@ def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -
     With a configuration in the folder its cells are compared with the machines. Raises `PaictlError` where there is
     none and none can be made, as for machines that are too small.
     """
-    seen = tuple(facts)
+    hosts = tuple(facts)
     if not (folder / SERVICES_FILE).is_file():
         try:
-            plan(inventory_of(read_inputs(*files)), skus_of(seen))
+            plan(inventory_of(read_inputs(*files)), skus_of(hosts))
         except PaictlError as error:
             hint = text(
                 "pass your own configuration (-p DIR), or stop before the services (--kubernetes-only); "
@@ -116,7 +116,7 @@ def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -
     except PaictlError:
         return []  # settings without cells; what is wrong with the files is said where they are pushed
     warnings: list[str] = []
-    for host_facts in seen:
+    for host_facts in hosts:
         cpus = promise_of(promises, host_facts.machine.name).cpus
         desired = DesiredHost(
             host_facts.machine.name, host_facts.machine.address, host_facts.machine.role is Role.MASTER, cpus=cpus

@@ -77,8 +77,8 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     folder = _checked(request.path)
     note = _note_in(target)
     before = note.get("files") or {}
-    known = of_texts(before)
-    sealed = {name: file.sealed(*filter(None, [known.get(name), file])) for name, file in folder.files.items()}
+    files_before = of_texts(before)
+    sealed = {name: file.sealed(*filter(None, [files_before.get(name), file])) for name, file in folder.files.items()}
     files = texts_of(sealed)
     same = before == files and note.get("format") == kind.value
     number = int(note.get("number", 0)) + (not same)
@@ -88,11 +88,11 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
         request.cluster_id, files, services, __version__, NAMESPACE, JOBS_NAMESPACE, number=number, at=since
     )  # fmt: skip
     texts = _WRITERS[kind](exported)
-    kept: dict[str, Any] = {
+    new_note: dict[str, Any] = {
         "format": kind.value, "number": number, "at": rfc3339(since), "files": files,
         "written": sorted([*texts, NOTE]),
     }  # fmt: skip
-    texts[NOTE] = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+    texts[NOTE] = json.dumps(new_note, indent=1, ensure_ascii=False) + "\n"
     return _write(target, texts, note.get("written") or [], services)
 
 
@@ -126,10 +126,10 @@ def _checked(path: str) -> folders.Folder:
 
 def _services(catalogue: Catalogue, request: ExportRequest) -> tuple[str, ...]:
     """The services of a request with what they need, in the order in which they start."""
-    wanted = catalogue.known(request.names) or frozenset(catalogue.services)
-    wanted -= catalogue.known(request.skipped)
-    wanted |= needed_by(catalogue.graph, wanted)
-    return tuple(name for name in catalogue.services if name in wanted)
+    names = catalogue.known(request.names) or frozenset(catalogue.services)
+    names -= catalogue.known(request.skipped)
+    names |= needed_by(catalogue.graph, names)
+    return tuple(name for name in catalogue.services if name in names)
 
 
 def _note_in(target: Path) -> Mapping[str, Any]:

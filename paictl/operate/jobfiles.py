@@ -69,20 +69,24 @@ def requests_in(
             text("--repeat {repeat} is too large", repeat=wishes.repeat),
             hint=text("the limit is {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
         )
-    known = {path: [job] for path, job in (read or {}).items()}
-    left, named = MOST_JOBS, dict[str, str]()
+    jobs_by_path = {path: [job] for path, job in (read or {}).items()}
+    remaining, named = MOST_JOBS, dict[str, str]()
     for path in paths:
-        if path not in known:
-            known[path] = jobs_in(path, warn)
-        if wishes.name is not None and len(known[path]) > 1:
+        if path not in jobs_by_path:
+            jobs_by_path[path] = jobs_in(path, warn)
+        if wishes.name is not None and len(jobs_by_path[path]) > 1:
             raise PaictlError(
-                text("holds {number} jobs, which cannot all be {name!r}", number=len(known[path]), name=wishes.name),
+                text(
+                    "holds {number} jobs, which cannot all be {name!r}",
+                    number=len(jobs_by_path[path]),
+                    name=wishes.name,
+                ),
                 where=path,
             )
-        for job in known[path]:
+        for job in jobs_by_path[path]:
             data = _tagged(job if wishes.name is None else {**job, "name": wishes.name}, wishes.tags)
-            left -= wishes.repeat
-            if left < 0:
+            remaining -= wishes.repeat
+            if remaining < 0:
                 raise PaictlError(
                     text("these are more than {most_jobs} jobs", most_jobs=MOST_JOBS), hint="submit fewer at a time"
                 )
@@ -107,8 +111,8 @@ def _tagged(job: Mapping[str, object], tags: Sequence[str]) -> Mapping[str, obje
     """A job with further tags; raises `TagError`."""
     if not tags:
         return job
-    given = job.get("extras")
-    extras: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+    present = job.get("extras")
+    extras: Mapping[str, object] = present if isinstance(present, Mapping) else {}
     return {**job, "extras": {**extras, FIELD: list(with_changes(tags_of(extras), tags))}}
 
 
@@ -129,8 +133,8 @@ def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | 
 
     `paths` and `repeat` are those of the submission; files are read again, which only a refusal costs.
     """
-    left = error.request
-    if left is None or "-" in paths:
+    position = error.request
+    if position is None or "-" in paths:
         return None
     for path in paths:
         loaded = load([path], None if is_folder(path) else FileKind.JOB)
@@ -139,11 +143,11 @@ def place_of_field(paths: Sequence[str], repeat: int, error: JobError) -> str | 
             for document in loaded.documents
             if document.kind is FileKind.JOB and isinstance(document.data, dict)
         ]
-        if left < len(documents) * repeat:
-            top = documents[left // repeat].top
+        if position < len(documents) * repeat:
+            top = documents[position // repeat].top
             place = place_of(nearest_node(top, steps_of(error.path)))
             return f"{place.path}:{place.line}:{place.column}: {error.path}"
-        left -= len(documents) * repeat
+        position -= len(documents) * repeat
     return None
 
 

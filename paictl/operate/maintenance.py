@@ -47,12 +47,12 @@ def read_span(word: str) -> Millis:
 
 def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
     """The nodes of physical cells by their address; raises `PaictlError` for one that is not there or in a node."""
-    known = {cell.address: cell for top in picture.top_cells() for cell in top.cells()}
+    cells_by_address = {cell.address: cell for top in picture.top_cells() for cell in top.cells()}
     names: dict[str, None] = {}
     for address in cells:
-        cell = known.get(address)
+        cell = cells_by_address.get(address)
         if cell is None:
-            hint = did_you_mean(address, known) or "addresses are in: paictl cluster view -o json"
+            hint = did_you_mean(address, cells_by_address) or "addresses are in: paictl cluster view -o json"
             raise PaictlError(text("no physical cell {address!r}", address=address), hint=hint)
         nodes = [node.name for node in cell.nodes()]
         if not nodes:

@@ -102,15 +102,15 @@ def _plan(cluster: Cluster, now: ConfigVersion, after: dict[str, str]) -> PushPl
     return plan_of(cluster, now, after) if after != dict(now.files) else None
 
 
-def change_configuration(cluster: Cluster, made: Membership, message: str) -> int | None:
+def change_configuration(cluster: Cluster, membership: Membership, message: str) -> int | None:
     """Store the new configuration, and let the services that read it load it; the version's number.
 
     Raises `ConflictError` if the configuration was changed since the plan was made.
     """
-    if made.plan is None:
+    if membership.plan is None:
         return None
-    version = send(cluster, made.plan, message)
-    for name in made.plan.readers.to_refresh:
+    version = send(cluster, membership.plan, message)
+    for name in membership.plan.readers.to_refresh:
         cluster.refresh_service(name)
     return version.number
 
@@ -142,11 +142,11 @@ def chosen(inventory: Inventory, patterns: Sequence[str]) -> Inventory:
     Raises `PaictlError` for a word that means no host.
     """
     names = [host.name for host in inventory]
-    wanted: set[str] = set()
+    matched: set[str] = set()
     for pattern in patterns:
         matches = {name for name in names if fnmatchcase(name, pattern)}
         if not matches:
             hint = did_you_mean(pattern, names) or text("known hosts: {names}", names=", ".join(names[:8]))
             raise PaictlError(text("no host {name!r}", name=pattern), hint=hint)
-        wanted |= matches
-    return inventory.only([name for name in names if name in wanted]) if patterns else inventory
+        matched |= matches
+    return inventory.only([name for name in names if name in matched]) if patterns else inventory

@@ -57,9 +57,9 @@ def change_devices(
     """
     nodes = {node.machine.name: node for node in cluster.nodes()}
     before = {name: _among(nodes, name) for name in names}
-    wanted = {name: tuple(sorted({view.device(word) for word in devices})) for name, view in before.items()}
+    devices_by_node = {name: tuple(sorted({view.device(word) for word in devices})) for name, view in before.items()}
     return [
-        ChangedDevices(view, cluster.set_devices(name, change, wanted[name]), wanted[name])
+        ChangedDevices(view, cluster.set_devices(name, change, devices_by_node[name]), devices_by_node[name])
         for name, view in before.items()
     ]
 

@@ -60,12 +60,12 @@ def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
         if len(cluster.log()) == len(log):
             break
     epoch = cluster.epoch
-    made = {
+    data = {
         "format": FORMAT, "epoch": unix_millis(epoch), "until": until,
         "log": [[at, _hiding(line, sealed)] for at, line in log],
         "events": [_row(unix_millis(event.at) - unix_millis(epoch), event) for event in events],
     }  # fmt: skip
-    return {FILE: json.dumps(made, ensure_ascii=False) + "\n"}
+    return {FILE: json.dumps(data, ensure_ascii=False) + "\n"}
 
 
 def _row(at: int, event: Event) -> Row:
@@ -85,24 +85,24 @@ def _hiding(line: Mapping[str, Any], sealed: re.Pattern[str]) -> dict[str, Any]:
 
 def scheduling_part(job: Mapping[str, Any]) -> dict[str, Any]:
     """A job of protocol v2 with nothing but what decisions depend on; its tasks run for as long as they did."""
-    kept = {name: job[name] for name in _KEPT if name in job}
-    kept["taskRoles"] = {
+    part = {name: job[name] for name in _KEPT if name in job}
+    part["taskRoles"] = {
         name: {
             **{key: role[key] for key in _ROLE if key in role},
             "commands": [_sleeping(role.get("commands") or ())],
         }
         for name, role in job["taskRoles"].items()
     }  # fmt: skip
-    kept["prerequisites"] = [
+    part["prerequisites"] = [
         {"name": prerequisite["name"], "type": "dockerimage", "uri": "image"}
         for prerequisite in job.get("prerequisites") or ()
         if prerequisite.get("type") == "dockerimage"
     ]
     if "virtualCluster" in (job.get("defaults") or {}):
-        kept["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
+        part["defaults"] = {"virtualCluster": job["defaults"]["virtualCluster"]}
     extras = job.get("extras") or {}
-    kept["extras"] = {name: extras[name] for name in _EXTRAS if name in extras}
-    return kept
+    part["extras"] = {name: extras[name] for name in _EXTRAS if name in extras}
+    return part
 
 
 def _sleeping(commands: Sequence[str]) -> str:
@@ -178,12 +178,12 @@ def _replayed_log(data: Any, path: Path) -> Replay:
         message = text("the recording cannot be replayed: {error}", error=error)
         raise PaictlError(message, where=str(path), hint=hint) from None
     computed = [(_row(unix_millis(event.at) - epoch, event), event) for event in events]
-    known = {row[0]: row for row in recorded}
+    recorded_rows = {row[0]: row for row in recorded}
     return Replay(
         tuple(
             Decision(
                 event.number, rfc3339(event.at), event.kind.value, event.subject, event.message,
-                same=known.get(event.number, row) == row,
+                same=recorded_rows.get(event.number, row) == row,
             )
             for row, event in computed
             if event.kind in DECISIONS and event.subject.startswith("job/")

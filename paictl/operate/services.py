@@ -118,15 +118,15 @@ def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
         view.name for view in views
         if view.changed is False and not (request.take_over and cluster.drift(view.name))
     ]  # fmt: skip
-    left: tuple[LeftOut, ...] = ()
+    omissions: tuple[LeftOut, ...] = ()
     if request.action is Action.START and not request.names:
-        left = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])
-        request = replace(request, skip=(*request.skip, *(omission.service for omission in left)))
+        omissions = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])
+        request = replace(request, skip=(*request.skip, *(omission.service for omission in omissions)))
     plan = make_plan(request, catalogue, observe(cluster, views).states, unchanged)
     touched = {step.service for step in plan.steps}
     stale = {view.name: view.stale for view in views if view.stale and view.name in touched}
     data_stay = cluster.keeps_data and not request.with_data
-    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue, stale, data_stay, left)
+    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue, stale, data_stay, omissions)
 
 
 def left_out(

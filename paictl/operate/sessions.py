@@ -61,7 +61,7 @@ class SessionSpec:
 def session_data(name: str, spec: SessionSpec, *, notebook: bool = False) -> dict[str, Any]:
     """The job of a session, or of JupyterLab, protocol v2."""
     role, command = (NOTEBOOK, _JUPYTER) if notebook else (ROLE, _HOLD)
-    asked = {"gpu": spec.gpu, "cpu": spec.cpu, "memoryMB": spec.memory}
+    resources = {"gpu": spec.gpu, "cpu": spec.cpu, "memoryMB": spec.memory}
     wishes: Mapping[str, Any] = {"taskRoles": {role: {"skuType": spec.sku}}} if spec.sku else {}
     return {
         "protocolVersion": 2, "name": name, "type": "job",
@@ -69,7 +69,7 @@ def session_data(name: str, spec: SessionSpec, *, notebook: bool = False) -> dic
         "taskRoles": {
             role: {
                 "instances": 1, "dockerImage": "image",
-                "resourcePerInstance": {**asked, **({"ports": {NOTEBOOK_PORT: 1}} if notebook else {})},
+                "resourcePerInstance": {**resources, **({"ports": {NOTEBOOK_PORT: 1}} if notebook else {})},
                 "commands": [command.replace("IDLE", str(spec.idle))],
             },
         },

@@ -87,8 +87,8 @@ def mounts_of_job(
             return ()
         if storages is None:
             storages = cluster.storages() if isinstance(cluster, Stored) else ()
-        known = storages
-        roles = mounts_by_role(data, vc, lambda: known)
+        present = storages
+        roles = mounts_by_role(data, vc, lambda: present)
     except JobError:
         return ()
     return tuple(dict.fromkeys(mount for mounts in roles.values() for mount in mounts))

@@ -89,16 +89,16 @@ def read_folder(folder: Path) -> FolderRead:
 
 def _files(folder: Path) -> Iterator[Path]:
     """The files below a folder that may be job files, by name; links and hidden folders are not entered."""
-    left = MOST_ENTRIES
-    for here, folders, files in os.walk(folder):
+    remaining = MOST_ENTRIES
+    for directory, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        left -= len(folders) + len(files)
-        if left < 0:
+        remaining -= len(folders) + len(files)
+        if remaining < 0:
             raise PaictlError(
                 text("the folder has more than {most:,} files", most=MOST_ENTRIES), where=str(folder),
                 hint=text("give a folder with fewer files"),
             )  # fmt: skip
-        yield from (Path(here, name) for name in sorted(files) if name.endswith((".yaml", ".yml")))
+        yield from (Path(directory, name) for name in sorted(files) if name.endswith((".yaml", ".yml")))
 
 
 def _content(path: Path) -> bytes | str:
@@ -160,8 +160,8 @@ def sync(cluster: TemplatePorts, name: str, folder: FolderRead, vcs: Sequence[st
     """Replace the files of a library, and the virtual clusters that may use it where some are given."""
     template_library = library_named(cluster.template_libraries(), name)
     check_vcs(cluster, (vc for vc in vcs if vc != EVERY_VC))
-    given = tuple(dict.fromkeys(vcs)) or template_library.vcs
-    library = check(TemplateLibrary(name, given, folder.templates, folder.revision))
+    chosen = tuple(dict.fromkeys(vcs)) or template_library.vcs
+    library = check(TemplateLibrary(name, chosen, folder.templates, folder.revision))
     cluster.put_template_library(library, new=False)
     return library
 
@@ -186,13 +186,13 @@ def job_from(
 
 def with_parameters(job: Mapping[str, object], settings: Mapping[str, str]) -> Mapping[str, object]:
     """A job with other values for some of its parameters; a number stays a number. Raises `PaictlError`."""
-    given = job.get("parameters")
-    parameters: dict[str, object] = dict(given) if isinstance(given, Mapping) else {}
+    declared = job.get("parameters")
+    parameters: dict[str, object] = dict(declared) if isinstance(declared, Mapping) else {}
     for name, value in settings.items():
         if name not in parameters:
             names = list(map(str, parameters))
-            known = text("its parameters: {names}", names=", ".join(names)) if names else text("it has no parameters")
-            raise PaictlError(text("no parameter {name!r}", name=name), hint=did_you_mean(name, names) or known)
+            hint = text("its parameters: {names}", names=", ".join(names)) if names else text("it has no parameters")
+            raise PaictlError(text("no parameter {name!r}", name=name), hint=did_you_mean(name, names) or hint)
         if len(value) > _LONGEST_VALUE:
             raise PaictlError(
                 text("the value of {name} has more than {most:,} characters", name=name, most=_LONGEST_VALUE)

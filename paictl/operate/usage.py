@@ -118,9 +118,11 @@ def dimensions(words: str) -> tuple[Dimension, ...]:
     return tuple(dict.fromkeys(map(Dimension, names)))
 
 
-def _no_tenant(vc: str, known: Sequence[str]) -> PaictlError:
-    near = nearest(vc, known)
-    hint = text("did you mean {near!r}?", near=near) if near else text("one of: {known}", known=", ".join(known) or "-")
+def _no_tenant(vc: str, tenants: Sequence[str]) -> PaictlError:
+    near = nearest(vc, tenants)
+    hint = (
+        text("did you mean {near!r}?", near=near) if near else text("one of: {known}", known=", ".join(tenants) or "-")
+    )
     return PaictlError(
         text("virtual cluster {vc!r} has neither a promise nor any use in this month", vc=vc), where="--vc", hint=hint
     )

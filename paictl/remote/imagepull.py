@@ -95,30 +95,30 @@ class ImagePuller:
 
     def manifest(self) -> ImageManifest:
         """The manifest for the architecture; raises `PullError` if there is none, or it is not what was asked for."""
-        wanted = self._source.digest or self._name.reference
-        kind, digest, body = self._manifest(wanted)
+        reference = self._source.digest or self._name.reference
+        kind, digest, body = self._manifest(reference)
         if kind in INDEXES:
             try:
-                wanted = _of_architecture(json.loads(body), self._source.arch)
+                reference = _of_architecture(json.loads(body), self._source.arch)
             except _NO_MANIFEST:
                 raise self._damaged() from None
-            if not wanted:
+            if not reference:
                 raise PullError(
                     text("{image} is not built for {arch}", image=self._source.reference, arch=self._source.arch),
                     where=self._base,
                 )
-            kind, digest, body = self._manifest(wanted)
+            kind, digest, body = self._manifest(reference)
         if kind not in MANIFESTS:
             raise PullError(
                 text("{image}: the registry sent {kind}, which is no image", image=self._source.reference, kind=kind),
                 where=self._base,
             )
-        made = ImageManifest(self._source, digest, body, kind)
+        manifest = ImageManifest(self._source, digest, body, kind)
         try:
-            _ = made.blobs
+            _ = manifest.blobs
         except _NO_MANIFEST:
             raise self._damaged() from None
-        return made
+        return manifest
 
     def _damaged(self) -> PullError:
         return PullError(text("{image}: its manifest is damaged", image=self._source.reference), where=self._base)
@@ -132,11 +132,11 @@ class ImagePuller:
         if len(body) > _MOST:
             raise self._damaged()
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        wanted = reference if _DIGEST.match(reference) else header or digest
-        if digest != wanted:
+        expected = reference if _DIGEST.match(reference) else header or digest
+        if digest != expected:
             raise PullError(
                 text("{image}: its manifest has the digest {found}…, not {wanted}…", image=self._source.reference,
-                     found=digest[:19], wanted=wanted[:19]),
+                     found=digest[:19], wanted=expected[:19]),
                 where=self._base,
             )  # fmt: skip
         with contextlib.suppress(*_NO_MANIFEST):
@@ -146,16 +146,16 @@ class ImagePuller:
     def blob(self, digest: str, size: int, target: Path) -> None:
         """Load a blob beside its place, and put it there if it is the right one."""
         part = target.with_name(f".{target.name}.part")
-        sum_, left = hashlib.sha256(), size
+        sum_, remaining = hashlib.sha256(), size
         try:
             with self._opened(f"blobs/{digest}", {}) as reply, part.open("wb") as file:
-                while block := reply.read(min(_BLOCK, left + 1)):
-                    left -= len(block)
-                    if left < 0:
+                while block := reply.read(min(_BLOCK, remaining + 1)):
+                    remaining -= len(block)
+                    if remaining < 0:
                         break
                     sum_.update(block)
                     file.write(block)
-            if left or f"sha256:{sum_.hexdigest()}" != digest:
+            if remaining or f"sha256:{sum_.hexdigest()}" != digest:
                 raise PullError(
                     text("{image}: blob {digest}… is corrupt or incomplete", image=self._source.reference,
                          digest=digest[:19]),
@@ -221,9 +221,9 @@ def pull(registry: ImagePuller, manifest: ImageManifest, target: Path) -> None:
     parts = target.with_name(f".{target.name}.blobs")
     parts.mkdir(parents=True, exist_ok=True)
     for digest, size in manifest.blobs:
-        kept = parts / digest.partition(":")[2]
-        if not (kept.is_file() and kept.stat().st_size == size and f"sha256:{_sha256(kept)}" == digest):
-            registry.blob(digest, size, kept)
+        blob = parts / digest.partition(":")[2]
+        if not (blob.is_file() and blob.stat().st_size == size and f"sha256:{_sha256(blob)}" == digest):
+            registry.blob(digest, size, blob)
     part = target.with_name(f".{target.name}.part")
     try:
         _write(manifest, parts, part)
@@ -269,10 +269,10 @@ def docker_login(host: str) -> str:
     path = Path(folder) / "config.json"
     try:
         config: Any = json.loads(path.read_text(encoding="utf-8"))
-        known = config.get("auths") or {}
+        accounts = config.get("auths") or {}
         names = [host, f"https://{host}", f"https://{host}/", f"https://{host}/v1/", f"https://{host}/v2/"]
         names += [*_HUB, _HUB_LOGIN] if host in _HUB else []
-        coded = next((str(known[name]["auth"]) for name in names if (known.get(name) or {}).get("auth")), "")
+        coded = next((str(accounts[name]["auth"]) for name in names if (accounts.get(name) or {}).get("auth")), "")
         base64.b64decode(coded, validate=True)
     except FileNotFoundError:
         return ""
@@ -316,10 +316,10 @@ class _Redirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if urlsplit(req.full_url).scheme == "https" != urlsplit(newurl).scheme:
             return None
-        made = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if made is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
-            made.remove_header("Authorization")
-        return made
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
+            request.remove_header("Authorization")
+        return request
 
 
 def _open(url: str, headers: Mapping[str, str], token: str) -> Any:

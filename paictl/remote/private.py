@@ -93,12 +93,12 @@ _PROC: Final = Path("/proc")
 
 def marked(mark: str) -> frozenset[int]:
     """Ids of our processes with a mark (``NAME=VALUE``) in their environment; empty without /proc."""
-    wanted, pids = mark.encode(), set()
+    entry, pids = mark.encode(), set()
     for folder in _PROC.iterdir() if _PROC.is_dir() else ():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         try:
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            if entry in (folder / "environ").read_bytes().split(b"\0"):
                 pids.add(int(folder.name))
         except OSError:
             continue  # gone, or another user's

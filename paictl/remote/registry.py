@@ -83,13 +83,13 @@ def image_state(
     base = base.removesuffix("/v2").removesuffix("/v1")
     login = f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}" if user else ""
     try:
-        return _asked(base, name, login, timeout)
+        return _state_of(base, name, login, timeout)
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         return ImageState.UNKNOWN, f"{urlsplit(base).netloc}: {' '.join(str(reason).split())[:200]}"
 
 
-def _asked(base: str, name: ImageName, login: str, timeout: float) -> tuple[ImageState, str]:
+def _state_of(base: str, name: ImageName, login: str, timeout: float) -> tuple[ImageState, str]:
     url, accept = f"{base}/v2/{name.repository}/manifests/{name.reference}", {"Accept": _MANIFESTS}
     status, headers, _ = _answer("HEAD", url, accept, timeout)
     if status == 401:
@@ -125,8 +125,8 @@ def _may_ask(realm: str, base: str) -> bool:
     """Whether a server of tokens may be told a login: over HTTPS, or it is where an unencrypted registry is."""
     if realm.startswith("https://"):
         return True
-    asked = urlsplit(realm)
-    same = asked.hostname == urlsplit(base).hostname or is_here(asked.netloc)
+    realm_url = urlsplit(realm)
+    same = realm_url.hostname == urlsplit(base).hostname or is_here(realm_url.netloc)
     return same and realm.startswith("http://") and base.startswith("http://")
 
 

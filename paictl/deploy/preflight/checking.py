@@ -149,8 +149,8 @@ def judged_quickly(
     hosts = []
     for machine in deployment.machines:
         fresh = bool(gathered[machine.name].lacks("programs", "images"))
-        left = SLOW | MENDED | (frozenset() if fresh else ONCE)
-        verdicts = _verdicts(facts[machine.name], _wish(machine, deployment, {}, clock), left)
+        skipped = SLOW | MENDED | (frozenset() if fresh else ONCE)
+        verdicts = _verdicts(facts[machine.name], _desired_host(machine, deployment, {}, clock), skipped)
         hosts.append(HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks)))
     return PreflightReport(_of_cluster(deployment), _all_compared(hosts, deployment, facts))
 
@@ -173,15 +173,15 @@ def _judge(
     facts = facts_of(result)
     if facts is None:
         return HostChecks(machine.name, verdicts)
-    verdicts.update(_verdicts(facts, _wish(machine, deployment, promises, (result.sent, result.ended))))
+    verdicts.update(_verdicts(facts, _desired_host(machine, deployment, promises, (result.sent, result.ended))))
     return HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks))
 
 
-def _verdicts(facts: Facts, wish: DesiredHost, but: Collection[str] = ()) -> dict[str, PreflightVerdict]:
-    return {name: check(facts, wish) for name, check in _JUDGED.items() if name not in but}
+def _verdicts(facts: Facts, desired: DesiredHost, but: Collection[str] = ()) -> dict[str, PreflightVerdict]:
+    return {name: check(facts, desired) for name, check in _JUDGED.items() if name not in but}
 
 
-def _wish(
+def _desired_host(
     machine: Machine, deployment: Deployment, promises: Mapping[str, PromisedDevices], clock: tuple[float, float]
 ) -> DesiredHost:  # fmt: skip
     promise = promise_of(promises, machine.name)
@@ -234,12 +234,12 @@ def _ignoring(verdicts: Mapping[str, PreflightVerdict], ignored: Iterable[str]) 
 
 def _of_cluster(deployment: Deployment) -> HostChecks:
     count = len(deployment.masters)
-    odd = fine(str(count))
+    verdict = fine(str(count))
     if count % 2 == 0:
         fix = text("add a master to master.csv, or remove one")
-        odd = fail(str(count), text("use an odd number: {count} tolerate no more failures than {less}",
+        verdict = fail(str(count), text("use an odd number: {count} tolerate no more failures than {less}",
                                     count=count, less=count - 1), fix)  # fmt: skip
-    return HostChecks(CLUSTER, {"masters": odd})
+    return HostChecks(CLUSTER, {"masters": verdict})
 
 
 def _all_compared(
@@ -262,14 +262,14 @@ def _all_compared(
 def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
     """No two hosts have the same machine id or product uuid: Kubernetes tells nodes apart by them."""
     own = facts[name]
-    for what, fix in (
+    for field, fix in (
         ("machine_id", "rm /etc/machine-id && systemd-machine-id-setup && reboot"),
         ("product_uuid", text("give the virtual machine its own UUID")),
     ):
-        same = [other for other, fact in facts.items() if other != name and own[what] and fact[what] == own[what]]
+        same = [other for other, fact in facts.items() if other != name and own[field] and fact[field] == own[field]]
         if same:
-            finding = text("{what} is the same as on {others}", what=what.replace("_", " "), others=", ".join(same))
-            return (fail if what == "machine_id" else warn)(finding, text("its own"), fix)
+            finding = text("{what} is the same as on {others}", what=field.replace("_", " "), others=", ".join(same))
+            return (fail if field == "machine_id" else warn)(finding, text("its own"), fix)
     return fine(text("its own")) if own["machine_id"] else fail(text("no machine id"), text("its own"), _SET_ID)
 
 

@@ -20,46 +20,48 @@ def _nvidia(facts: Facts) -> list[Any]:
     return [device for device in facts["gpus"]["devices"] if device["vendor"] == NVIDIA]
 
 
-def check_devices(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_devices(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """As many devices on the PCI bus as the layout says."""
     devices = facts["gpus"]["devices"]
     kinds = sorted({f"{device['vendor'][2:]}:{device['device'][2:]}" for device in devices})
     finding = f"{len(devices)} ({', '.join(kinds)})" if devices else text("none")
-    if wish.devices is None:
+    if desired.devices is None:
         return fine(finding if devices else NONE)
-    if len(devices) == wish.devices:
+    if len(devices) == desired.devices:
         return fine(finding if devices else NONE)
     fix = text("lspci -nn | grep -i -e nvidia -e amd; reseat a missing device, or correct the SKU in the layout")
-    return fail(finding, text("{count} by the layout", count=wish.devices), fix)
+    return fail(finding, text("{count} by the layout", count=desired.devices), fix)
 
 
-def check_cells(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_cells(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """What HiveD's configuration promises on the host, it has."""
-    if wish.leaves is None:
+    if desired.leaves is None:
         return fine(NONE)
     count = len(facts["gpus"]["devices"])
-    if count * (wish.instances or 1) == wish.leaves:
-        return fine(text("{count} cells", count=wish.leaves))
+    if count * (desired.instances or 1) == desired.leaves:
+        return fine(text("{count} cells", count=desired.leaves))
     fix = text("correct physicalCluster in services-configuration.yaml, or the host")
-    wanted = text("{count} leaf cells", count=wish.leaves)
-    if wish.instances:
-        wanted = text("{count} leaf cells, {instances} on each GPU", count=wish.leaves, instances=wish.instances)
-    return fail(text("{count} devices", count=count), wanted, fix)
+    expected = text("{count} leaf cells", count=desired.leaves)
+    if desired.instances:
+        expected = text(
+            "{count} leaf cells, {instances} on each GPU", count=desired.leaves, instances=desired.instances
+        )
+    return fail(text("{count} devices", count=count), expected, fix)
 
 
-def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_room(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The cells of a worker leave its own programs some CPU: pods of a machine that is promised whole never start.
 
     Without a configuration the one that paictl would make is judged, which gives each device a whole CPU at least.
     """
     cpus = Decimal(facts["cpus"])
     free = free_cpus(cpus)
-    if wish.master:
+    if desired.master:
         return fine(NONE)
-    if wish.cpus is not None:
-        if wish.cpus <= free:
-            return fine(text("{count} CPUs", count=wish.cpus))
-        finding = text("{promised} CPUs in its cells, {cpus} on the machine", promised=wish.cpus, cpus=cpus)
+    if desired.cpus is not None:
+        if desired.cpus <= free:
+            return fine(text("{count} CPUs", count=desired.cpus))
+        finding = text("{promised} CPUs in its cells, {cpus} on the machine", promised=desired.cpus, cpus=cpus)
         fix = text("lower cpu in skuTypes of services-configuration.yaml, or define fewer cells")
         return warn(finding, text("at most {free}", free=free), fix)
     count = max(len(facts["gpus"]["devices"]), 1)
@@ -81,24 +83,24 @@ def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(text("loaded"), text("absent"), fix)
 
 
-def _by_service(facts: Facts, wish: DesiredHost) -> bool:
+def _by_service(facts: Facts, desired: DesiredHost) -> bool:
     """Whether the service `gpu-driver` has the driver of a host in its care."""
-    return wish.driver_by_service and not runs_own_driver(facts)
+    return desired.driver_by_service and not runs_own_driver(facts)
 
 
-def check_driver(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_driver(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """NVIDIA's driver is there, and new enough; or the service `gpu-driver` has an image that installs one."""
     if not _nvidia(facts):
         return fine(NONE)
-    if _by_service(facts, wish):
+    if _by_service(facts, desired):
         return _check_image(facts)
     version = facts["gpus"]["driver"]
-    wanted = text("{version} or newer", version=OLDEST_DRIVER)
+    expected = text("{version} or newer", version=OLDEST_DRIVER)
     if not version:
-        return fail(text("none"), wanted, _install(facts))
+        return fail(text("none"), expected, _install(facts))
     branch = int(version.split(".")[0])
     if branch < OLDEST_DRIVER:
-        return fail(version, wanted, _install(facts))
+        return fail(version, expected, _install(facts))
     if facts["gpus"]["nodes"] < len(_nvidia(facts)):
         finding = text("{version}, {nodes} of {count} devices", version=version, nodes=facts["gpus"]["nodes"],
                        count=len(_nvidia(facts)))  # fmt: skip
@@ -109,12 +111,12 @@ def check_driver(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 def _check_image(facts: Facts) -> PreflightVerdict:
     """Whether there is an image of the driver for the system of a host, but for images of your own."""
     begin, system = "nvidia-driver-", f"{facts['system']['id']}{facts['system']['version']}"
-    known = [name.removeprefix(begin) for name in load_images() if name.startswith(begin)]
-    if system in known:
+    systems = [name.removeprefix(begin) for name in load_images() if name.startswith(begin)]
+    if system in systems:
         return fine(facts["gpus"]["driver"] or text("none yet: the service gpu-driver installs it"))
     fix = text("name an image {name} in the section images of services-configuration.yaml, or install a driver",
                name=f"{begin}{system}")  # fmt: skip
-    return warn(text("no driver image for {system}", system=system), ", ".join(known), fix)
+    return warn(text("no driver image for {system}", system=system), ", ".join(systems), fix)
 
 
 def _install(facts: Facts) -> str:
@@ -128,9 +130,9 @@ def _install(facts: Facts) -> str:
             return "dnf module install nvidia-driver:open-dkms && reboot  # of NVIDIA's repository"
 
 
-def check_headers(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_headers(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The headers match the kernel that runs, or a driver cannot be built; a driver's container brings its own."""
-    if not _nvidia(facts) or _by_service(facts, wish):
+    if not _nvidia(facts) or _by_service(facts, desired):
         return fine(NONE)
     if facts["gpus"]["headers"]:
         return fine(facts["system"]["kernel"])
@@ -151,9 +153,9 @@ def check_secure_boot(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(text("on"), text("off, or a signed driver"), fix)
 
 
-def check_fabric(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_fabric(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """NVSwitches need the Fabric Manager, or no program can use the devices; a driver's container runs it."""
-    if not facts["gpus"].get("switches") or _by_service(facts, wish):
+    if not facts["gpus"].get("switches") or _by_service(facts, desired):
         return fine(NONE)
     if facts["gpus"]["fabric"]:
         return fine(text("active"))
@@ -164,15 +166,15 @@ def check_fabric(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     return fail(text("not active"), text("active, for {count} NVSwitches", count=facts["gpus"]["switches"]), fix)
 
 
-def check_mig(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_mig(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """All devices of a host are divided by MIG as its cells say: not at all, or into so many instances each."""
     if not _nvidia(facts):
         return fine(NONE)
     modes = facts["gpus"]["mig"]
     if modes is None:
         return unknown(text("nvidia-smi is not installed yet")) if facts["gpus"]["driver"] else fine(NONE)
-    if wish.instances:
-        return _check_instances(facts, wish)
+    if desired.instances:
+        return _check_instances(facts, desired)
     fix = _called(facts, "nvidia-smi -mig 0 && nvidia-smi --gpu-reset")
     if len(modes) > 1:
         return fail(", ".join(modes), text("one mode"), fix)
@@ -181,24 +183,24 @@ def check_mig(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     return fine(modes[0])
 
 
-def _check_instances(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def _check_instances(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """Each device has the instances of the cells, with the indices 0 and up, by which containers name them."""
-    wanted = _instances(wish.instances, wish.profile)
+    expected = _instances(desired.instances, desired.profile)
     divided: list[list[list[Any]]] = facts["gpus"].get("instances") or []
     missing: list[list[list[Any]]] = [[]] * (len(_nvidia(facts)) - len(divided))
     wrong = {
         gpu: instances for gpu, instances in enumerate([*divided, *missing])
-        if [index for index, _ in instances] != list(range(wish.instances))
-        or (wish.profile and {profile for _, profile in instances} != {wish.profile})
+        if [index for index, _ in instances] != list(range(desired.instances))
+        or (desired.profile and {profile for _, profile in instances} != {desired.profile})
     }  # fmt: skip
     if not wrong:
-        return fine(text("{instances} on each GPU", instances=wanted))
+        return fine(text("{instances} on each GPU", instances=expected))
     gpu, instances = next(iter(wrong.items()))
     profiles = sorted({str(profile) for _, profile in instances})
     finding = text("{found} on GPU {gpu}", found=_instances(len(instances), ", ".join(profiles)), gpu=gpu)
     if len(wrong) > 1:
         finding = text("{found} and others on {count} more", found=finding, count=len(wrong) - 1)
-    return fail(finding, text("{instances} on each GPU", instances=wanted), _divide(facts, wish))
+    return fail(finding, text("{instances} on each GPU", instances=expected), _divide(facts, desired))
 
 
 def _instances(count: int, profile: str) -> str:
@@ -206,11 +208,11 @@ def _instances(count: int, profile: str) -> str:
     return f"{count} x {profile}" if profile else text("{count} MIG instances", count=count)
 
 
-def _divide(facts: Facts, wish: DesiredHost) -> str:
+def _divide(facts: Facts, desired: DesiredHost) -> str:
     """The commands that divide all devices of a host; instances that are there go first."""
     old = "nvidia-smi mig -dci; nvidia-smi mig -dgi; " if any(facts["gpus"].get("instances") or ()) else ""
-    profiles = ",".join([wish.profile or "PROFILE"] * wish.instances)
-    lookup = "" if wish.profile else "  # PROFILE: nvidia-smi mig -lgip"
+    profiles = ",".join([desired.profile or "PROFILE"] * desired.instances)
+    lookup = "" if desired.profile else "  # PROFILE: nvidia-smi mig -lgip"
     return _called(facts, f"{old}nvidia-smi -mig 1 && nvidia-smi mig -cgi {profiles} -C{lookup}")
 
 

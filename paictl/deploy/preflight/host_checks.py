@@ -75,14 +75,14 @@ def check_os(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     system = facts["system"]
     name = system["name"] or system["id"] or "?"
     versions = KNOWN.get(system["id"])
-    wanted = "Debian 12/13, Ubuntu 22.04/24.04, RHEL 9"
+    expected = "Debian 12/13, Ubuntu 22.04/24.04, RHEL 9"
     if versions is None:
         family = next((kind for kind in ("debian", "rhel", "fedora") if kind in system["like"]), None)
         if family is None:
-            return fail(name, wanted, text("install one of these on {host}", host="it"))
-        return warn(name, wanted, text("similar to {family}, but untested", family=family))
+            return fail(name, expected, text("install one of these on {host}", host="it"))
+        return warn(name, expected, text("similar to {family}, but untested", family=family))
     if not any(system["version"] == version or system["version"].startswith(f"{version}.") for version in versions):
-        return warn(name, wanted, text("another version may work, but is untested"))
+        return warn(name, expected, text("another version may work, but is untested"))
     return fine(name)
 
 
@@ -107,11 +107,11 @@ def check_kernel(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """A kernel that Kubernetes is tested with."""
     release = facts["system"]["kernel"]
     numbers = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
-    wanted = ".".join(map(str, OLDEST_KERNEL))
+    expected = ".".join(map(str, OLDEST_KERNEL))
     if numbers >= OLDEST_KERNEL:
         return fine(release)
     newer = "apt install --upgrade linux-image-amd64" if _is_deb(facts) else "dnf update kernel"
-    return fail(release, text("{version} or newer", version=wanted), f"{newer} && reboot")
+    return fail(release, text("{version} or newer", version=expected), f"{newer} && reboot")
 
 
 def check_cgroup(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -123,28 +123,28 @@ def check_cgroup(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return warn("v1", "v2", fix)
 
 
-def check_swap(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_swap(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """Swap is off, or config.yaml allows it."""
     swaps = facts["memory"]["swap"]
-    if not swaps or wish.swap_allowed:
+    if not swaps or desired.swap_allowed:
         return fine("off" if not swaps else text("on, and allowed"))
     size = sum(swap["bytes"] for swap in swaps)
     finding = f"{_size(size)} ({', '.join(swap['name'] for swap in swaps)})"
     return fail(finding, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
 
 
-def check_memory(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_memory(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """Enough memory for what the host is for."""
     total = facts["memory"]["total"]
     if total is None:
         return unknown(text("not known"))
-    least = MEMORY[wish.master]
+    least = MEMORY[desired.master]
     return fine(_size(total)) if total >= least else fail(_size(total), f">= {_size(least)}", _bigger())
 
 
-def check_cpu(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_cpu(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """Enough processors for what the host is for."""
-    least = CPUS[wish.master]
+    least = CPUS[desired.master]
     count = str(facts["cpus"])
     return fine(count) if facts["cpus"] >= least else fail(count, f">= {least}", _bigger())
 
@@ -153,12 +153,12 @@ def _bigger() -> str:
     return text("add more, or use another host")
 
 
-def check_disk(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_disk(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """Enough free space below the folders that grow."""
     worst: PreflightVerdict | None = None
     for folder, (least, good) in DISK.items():
         disk = facts["disks"].get(folder)
-        if disk is None or (folder == ETCD and not wish.master) or disk["free"] >= good:
+        if disk is None or (folder == ETCD and not desired.master) or disk["free"] >= good:
             continue
         finding = text("{size} free for {folder}", size=_size(disk["free"]), folder=folder)
         fix = text("free some space on {folder}, or mount a disk there: df -h {folder}", folder=disk["on"])
@@ -169,9 +169,9 @@ def check_disk(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     return worst or fine(text("{size} free", size=_size(facts["disks"][CONTAINERS]["free"])))
 
 
-def check_fsync(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_fsync(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The disk of a master is quick enough for etcd."""
-    if not wish.master:
+    if not desired.master:
         return fine("-")
     milliseconds = facts["fsync"]
     if milliseconds is None:
@@ -183,17 +183,17 @@ def check_fsync(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     return (warn if milliseconds < FSYNC[1] else fail)(finding, f"< {FSYNC[0]:g} ms", fix)
 
 
-def check_ports(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_ports(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The ports of Kubernetes are free, or taken by the Kubernetes that paictl has put there."""
-    wanted = MASTER_PORTS if wish.master else WORKER_PORTS
-    taken = {int(port): program for port, program in facts["listeners"].items() if int(port) in wanted}
+    ports = MASTER_PORTS if desired.master else WORKER_PORTS
+    listeners = {int(port): program for port, program in facts["listeners"].items() if int(port) in ports}
     if facts["others"]["ours"]:
-        taken = {port: program for port, program in taken.items() if program not in OUR_PROGRAMS}
-    if not taken:
+        listeners = {port: program for port, program in listeners.items() if program not in OUR_PROGRAMS}
+    if not listeners:
         return fine(text("free"))
-    finding = ", ".join(f"{port} ({program})" for port, program in sorted(taken.items()))
-    port = min(taken)
-    return fail(finding, text("free: {ports}", ports=", ".join(map(str, wanted))), f"ss -ltnp 'sport = :{port}'")
+    finding = ", ".join(f"{port} ({program})" for port, program in sorted(listeners.items()))
+    port = min(listeners)
+    return fail(finding, text("free: {ports}", ports=", ".join(map(str, ports))), f"ss -ltnp 'sport = :{port}'")
 
 
 def check_modules(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -220,15 +220,15 @@ def check_sysctls(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     return fail(f"{path}: {name} = {value}", f"{name} = 1", fix)
 
 
-def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_kubernetes(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """No Kubernetes that paictl did not deploy, and no other cluster that it did."""
     others = facts["others"]
-    if others["begun"] and others["begun"] == wish.cluster:
+    if others["begun"] and others["begun"] == desired.cluster:
         return fine(text("deployed by paictl"))
     if others["begun"]:
         hint = text("reset it with the files of {cluster}: {command}", cluster=others["begun"],
-                    command=f"paictl deploy reset --node {wish.name}")  # fmt: skip
-        return fail(text("belongs to the cluster {cluster}", cluster=others["begun"]), wish.cluster, hint)
+                    command=f"paictl deploy reset --node {desired.name}")  # fmt: skip
+        return fail(text("belongs to the cluster {cluster}", cluster=others["begun"]), desired.cluster, hint)
     runs = [] if others["ours"] else sorted(CLUSTERS & set(others["runs"]))  # a kubelet of ours may wait for its begin
     if not others["kubernetes"] and not runs:
         return fine(text("none"))
@@ -240,12 +240,12 @@ def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
 def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """No container runtime that would be in the way of ours."""
     others = facts["others"]
-    there = others["containerd"]
+    runtime = others["containerd"]
     runs = sorted(RUNTIMES & set(others["runs"]))
-    packaged = there is not None and there["path"] == "/usr/bin/containerd" and "containerd" in others["runs"]
+    packaged = runtime is not None and runtime["path"] == "/usr/bin/containerd" and "containerd" in others["runs"]
     if not runs and not packaged:
         return fine(text("no conflicts"))
-    version = re.search(r"\d+\.\d+\.\d+", (there or {}).get("version") or "")
+    version = re.search(r"\d+\.\d+\.\d+", (runtime or {}).get("version") or "")
     finding = ", ".join([*runs, *([f"containerd {version.group() if version else ''}".strip()] if packaged else [])])
     packages = "docker-ce containerd.io docker.io containerd"
     fix = f"apt remove {packages}" if _is_deb(facts) else "dnf remove docker-ce containerd.io"

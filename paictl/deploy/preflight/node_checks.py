@@ -48,10 +48,10 @@ def check_node(machine: Machine, facts: Facts, nodes: Nodes | None) -> Preflight
         finding = text("{address} is the node {node}", address=machine.address, node=kubelet)
         return fail(finding, listed, _correct(machine, kubelet))
     others = [name for name, addresses in (nodes or {}).items() if name != machine.name]
-    taken = [name for name in others if machine.address in (nodes or {})[name]]
-    if taken:
-        finding = text("{address} is the address of the node {node}", address=machine.address, node=taken[0])
-        return fail(finding, listed, _correct(machine, taken[0]))
+    owners = [name for name in others if machine.address in (nodes or {})[name]]
+    if owners:
+        finding = text("{address} is the address of the node {node}", address=machine.address, node=owners[0])
+        return fail(finding, listed, _correct(machine, owners[0]))
     hostname = facts["network"]["hostname"]
     if hostname.lower() != machine.name and hostname.split(".")[0].lower() != machine.name.split(".")[0]:
         finding = text("the host's own name is {hostname}", hostname=hostname)

@@ -13,12 +13,12 @@ SKEW: Final = 1.0
 LEAST_MTU: Final = 1280
 
 
-def check_clock(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_clock(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The clock goes as the one here. The two instants of a host lie between two of ours, so that what the network
     takes is no error of its clock.
     """  # fmt: skip
     began, ended = facts["clock"]
-    behind, ahead = wish.clock[0] - began, ended - wish.clock[1]
+    behind, ahead = desired.clock[0] - began, ended - desired.clock[1]
     off = max(behind, ahead)
     if off <= SKEW:
         return fine(text("as here"))
@@ -26,29 +26,29 @@ def check_clock(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     return fail(way, f"< {SKEW:g} s", "timedatectl set-ntp true")
 
 
-def check_names(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_names(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The host finds its own name."""
     network = facts["network"]
     resolves = [ip for ip in network["resolves"] or () if not ipaddress.ip_address(ip.partition("%")[0]).is_loopback]
-    hosts = f"echo '{wish.address} {network['hostname']}' >> /etc/hosts"
+    hosts = f"echo '{desired.address} {network['hostname']}' >> /etc/hosts"
     if not network["resolves"]:
-        return warn(text("{name} has no address", name=network["hostname"]), wish.address, hosts)
-    if resolves and wish.address not in resolves:
+        return warn(text("{name} has no address", name=network["hostname"]), desired.address, hosts)
+    if resolves and desired.address not in resolves:
         finding = f"{network['hostname']} = {', '.join(resolves)}"
-        return warn(finding, wish.address, text("correct /etc/hosts or DNS: {command}", command=hosts))
+        return warn(finding, desired.address, text("correct /etc/hosts or DNS: {command}", command=hosts))
     reverse = network["reverse"]
-    if reverse and reverse.split(".")[0] not in (network["hostname"].split(".")[0], wish.name, "localhost"):
-        return warn(f"{wish.address} = {reverse}", network["hostname"], text("correct its reverse entry in DNS"))
+    if reverse and reverse.split(".")[0] not in (network["hostname"].split(".")[0], desired.name, "localhost"):
+        return warn(f"{desired.address} = {reverse}", network["hostname"], text("correct its reverse entry in DNS"))
     return fine(network["hostname"])
 
 
-def check_address(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+def check_address(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The address of the list is one of the host's own: nodes are known by it."""
     network = facts["network"]
     if network["interface"]:
-        return fine(f"{wish.address} ({network['interface']})")
+        return fine(f"{desired.address} ({network['interface']})")
     fix = text("write the address of one of its interfaces into the list: ip -brief addr")
-    return fail(text("no interface has {address}", address=wish.address), text("its own address"), fix)
+    return fail(text("no interface has {address}", address=desired.address), text("its own address"), fix)
 
 
 def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:

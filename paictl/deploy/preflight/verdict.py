@@ -70,14 +70,14 @@ def fine(finding: str) -> PreflightVerdict:
     return PreflightVerdict(Level.OK, finding)
 
 
-def warn(finding: str, wanted: str, fix: str) -> PreflightVerdict:
+def warn(finding: str, expected: str, fix: str) -> PreflightVerdict:
     """It works, but should be fixed."""
-    return PreflightVerdict(Level.WARN, finding, wanted, fix)
+    return PreflightVerdict(Level.WARN, finding, expected, fix)
 
 
-def fail(finding: str, wanted: str, fix: str) -> PreflightVerdict:
+def fail(finding: str, expected: str, fix: str) -> PreflightVerdict:
     """It would not work."""
-    return PreflightVerdict(Level.FAIL, finding, wanted, fix)
+    return PreflightVerdict(Level.FAIL, finding, expected, fix)
 
 
 def unknown(finding: str) -> PreflightVerdict:

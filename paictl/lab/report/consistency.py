@@ -96,20 +96,22 @@ def owners_of(report: Mapping[str, Any]) -> list[str]:
 
 def copies(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     """Which of several reports (name of the file, report) hold the same run."""
-    seen: dict[str, list[tuple[str, str]]] = {}
+    files_by_run: dict[str, list[tuple[str, str]]] = {}
     for file, report in reports:
         for experiment in report["experiments"]:
             if experiment["typed"]:
-                seen.setdefault(run_of(experiment), []).append((file, experiment["lab"]))
+                files_by_run.setdefault(run_of(experiment), []).append((file, experiment["lab"]))
     groups: dict[tuple[str, ...], list[str]] = {}
-    for entries in seen.values():
+    for entries in files_by_run.values():
         files = tuple(dict.fromkeys(file for file, _ in entries))
         if len(files) > 1:
             groups.setdefault(files, []).append(entries[0][1])
     names = {file: str(report["name"]) for file, report in reports}
     for files, labs in groups.items():
-        who = listed([f"{file} ({names[file]})" for file in files])
-        yield text("the same run in {files}: lab {labs}", files=who, labs=listed([lab[:2] for lab in sorted(labs)]))
+        named_files = listed([f"{file} ({names[file]})" for file in files])
+        yield text(
+            "the same run in {files}: lab {labs}", files=named_files, labs=listed([lab[:2] for lab in sorted(labs)])
+        )
 
 
 def strange_owners(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -120,8 +122,8 @@ def strange_owners(reports: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator
             by_owner.setdefault(owner, []).append((file, str(report["name"])))
     for owner, entries in by_owner.items():
         if len({name for _, name in entries}) > 1:
-            who = listed([f"{file} ({name})" for file, name in entries])
-            yield text("the jobs of {files} all belong to user {owner}", files=who, owner=owner)
+            named_files = listed([f"{file} ({name})" for file, name in entries])
+            yield text("the jobs of {files} all belong to user {owner}", files=named_files, owner=owner)
 
 
 def other_owner(report: Mapping[str, Any]) -> list[str]:

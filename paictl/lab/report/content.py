@@ -68,13 +68,15 @@ def make_report(root: Path, author: Author, language: str) -> Report:
 
 def _cluster_facts(sessions: list[Session]) -> dict[str, str]:
     """The rows of the textbook's table that are about clusters, by the key of the report's words; empty: not known."""
-    seen = [session.observation() for session in sessions]
+    observations = [session.observation() for session in sessions]
     versions = (
-        _openpai(observation.configuration.files.get(SERVICES, "")) for observation in seen if observation.configuration
+        _openpai(observation.configuration.files.get(SERVICES, ""))
+        for observation in observations
+        if observation.configuration
     )
     return {
         "openpai": ", ".join(sorted({version for version in versions if version})),
-        "jobs": str(sum(len(observation.jobs) for observation in seen)),
+        "jobs": str(sum(len(observation.jobs) for observation in observations)),
     }
 
 
@@ -103,7 +105,7 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
     """One lab: what was done, what happened, what was judged, what was answered."""
     session.require_started()
     results = judged(session)
-    done, lab, seen, site = session.progress, session.lab, session.observation(), session.workspace.site
+    done, lab, observation, site = session.progress, session.lab, session.observation(), session.workspace.site
     return {
         "lab": lab.id,
         "title": lab.title.of(language),
@@ -115,14 +117,14 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
         "hints": dict(done.hints),
         "resets": [asdict(reset) for reset in done.resets],
         "skipped": {step: reason for step, reason in done.skipped.items() if step in lab.step_ids},
-        "beginning": _beginning(seen),
-        "epoch": millis_between(ORIGIN, seen.cluster.epoch) if seen.cluster else 0,
-        "now": seen.now,
+        "beginning": _beginning(observation),
+        "epoch": millis_between(ORIGIN, observation.cluster.epoch) if observation.cluster else 0,
+        "now": observation.now,
         "first": session.workspace.first_event,
         **({} if site is None else {"site": {"cluster": site.cluster_id, "user": site.user, "pace": site.pace}}),
         "typed": [asdict(typed) for typed in commandlog.read(session.workspace.folder)],
         "log": [[at, command] for at, command in session.workspace.log()],
-        "events": [event_row(event, seen.cluster.epoch) for event in seen.events if seen.cluster],
+        "events": [event_row(event, observation.cluster.epoch) for event in observation.events if observation.cluster],
         "predictions": [
             {"question": step.predict.of(language).strip(), "answer": done.predictions.get(step.id, "")}
             for step in lab.steps
@@ -148,9 +150,9 @@ def _check(result: CheckResult, language: str) -> dict[str, Any]:
     }
 
 
-def _beginning(seen: Observation) -> str:
+def _beginning(observation: Observation) -> str:
     """When the lab's cluster came up, as the student's clock showed it."""
-    up = seen.cluster.epoch if seen.cluster else ORIGIN
+    up = observation.cluster.epoch if observation.cluster else ORIGIN
     return up.astimezone().replace(tzinfo=None).isoformat(timespec="seconds")
 
 

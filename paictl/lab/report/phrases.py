@@ -40,8 +40,8 @@ def remarks(experiment: Experiment, lang: str) -> Iterator[str]:
 
 def _resets(experiment: Experiment, lang: str) -> Iterator[str]:
     for reset in experiment["resets"]:
-        what = word("reset-step", lang, step=reset["step"]) if reset["step"] else word("reset-whole", lang)
-        yield f"{_minute(reset['at'])} {what}"
+        target = word("reset-step", lang, step=reset["step"]) if reset["step"] else word("reset-whole", lang)
+        yield f"{_minute(reset['at'])} {target}"
 
 
 def help_text(experiment: Experiment, lang: str) -> str:
@@ -103,8 +103,8 @@ def finding_text(finding: Mapping[str, Any], lang: str) -> str:
 
 def made_text(report: Mapping[str, Any]) -> str:
     """When a report was made, as people write it."""
-    made = datetime.fromisoformat(report["made"])
-    return made.strftime("%Y-%m-%d %H:%M") + f" ({made.tzname()})"
+    moment = datetime.fromisoformat(report["made"])
+    return moment.strftime("%Y-%m-%d %H:%M") + f" ({moment.tzname()})"
 
 
 HOSTS: Final = ("host", "address", "role", "devices", "os", "driver", "cuda", "runtime")
@@ -130,13 +130,13 @@ def job_rows(experiment: Mapping[str, Any]) -> list[Row]:
         key = event.subject.removeprefix("job/")
         at = clock(millis_between(ORIGIN, event.at))
         if event.kind is EventKind.SUBMITTED:
-            jobs[key] = {"job": key, **_asked(event), "submitted": at}
+            jobs[key] = {"job": key, **_request_cells(event), "submitted": at}
         elif key in jobs:
             _apply(jobs[key], event, at)
     return [tuple(job.get(head, "") for head in JOBS) for job in jobs.values()]
 
 
-def _asked(event: Event) -> dict[str, str]:
+def _request_cells(event: Event) -> dict[str, str]:
     """Virtual cluster and class of a job, from the event of its submission."""
     vc, priority = event.data.get("vc", ""), event.data.get("priority", "")
     return {"vc": str(vc), "class": str(priority)}

@@ -51,16 +51,16 @@ def check_merged(alone: Report, merged: Files, before: Files, pushed: Collection
     if not alone.problems and before.keys() <= set(pushed):
         return ()
     whole = _report(merged)
-    there = {(problem.rule, problem.message) for problem in whole.problems}
-    left = [problem for problem in alone.problems if (problem.rule, problem.message) in there]
-    _refuse([problem for problem in left if problem.severity is Severity.ERROR], alone)
-    known = {(problem.rule, problem.message) for problem in (*alone.problems, *_report(before).problems)}
+    whole_problems = {(problem.rule, problem.message) for problem in whole.problems}
+    remaining = [problem for problem in alone.problems if (problem.rule, problem.message) in whole_problems]
+    _refuse([problem for problem in remaining if problem.severity is Severity.ERROR], alone)
+    earlier = {(problem.rule, problem.message) for problem in (*alone.problems, *_report(before).problems)}
     new = [
         problem
         for problem in whole.problems
-        if (problem.rule, problem.message) not in known and problem.severity is Severity.ERROR
+        if (problem.rule, problem.message) not in earlier and problem.severity is Severity.ERROR
     ]
-    return (*left, *new)
+    return (*remaining, *new)
 
 
 def _report(files: Files) -> Report:

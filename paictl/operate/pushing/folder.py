@@ -55,18 +55,22 @@ def read(path: str) -> Folder:
     files: dict[str, ConfigFile] = {}
     notes: list[str] = []
     for file in read_folder(path):
-        known = OTHER_NAMES.get(file.name, file.name)
-        if known in files:
+        openpai_name = OTHER_NAMES.get(file.name, file.name)
+        if openpai_name in files:
             raise PaictlError(
-                i18n.text("{value} and {name} are the same file to OpenPAI", value=files[known].place, name=file.name),
+                i18n.text(
+                    "{value} and {name} are the same file to OpenPAI", value=files[openpai_name].place, name=file.name
+                ),
                 where=path,
                 hint="keep one",
             )
-        if known != file.name:
+        if openpai_name != file.name:
             notes.append(
-                i18n.text("{name} is taken as {known}, which is its name in OpenPAI", name=file.name, known=known)
+                i18n.text(
+                    "{name} is taken as {known}, which is its name in OpenPAI", name=file.name, known=openpai_name
+                )
             )
-        files[known] = file.renamed(known)
+        files[openpai_name] = file.renamed(openpai_name)
     return Folder(files, tuple(notes))
 
 

@@ -48,8 +48,8 @@ def sign_in(
     code = provider.device_code(scopes)
     show(code)
     tokens = provider.await_device(code, patience=patience)
-    given = {"id_token": tokens.id_token, "access_token": tokens.access_token}
-    login = _asked(server, "/api/v2/authn/oidc/login", given, context)
+    body = {"id_token": tokens.id_token, "access_token": tokens.access_token}
+    login = _asked(server, "/api/v2/authn/oidc/login", body, context)
     return SignedIn(str(login["user"]), bool(login["admin"]), str(login["token"]))
 
 

@@ -94,8 +94,8 @@ class Collector:
             tally.facts.update({name: value for name, value in facts.items() if name.startswith(FACT)})
         if result.get("changed"):
             tally.changes.append(task)
-        what = TaskEventKind.CHANGED if result.get("changed") else TaskEventKind.OK
-        self._tell(TaskEvent(what, task, str(data.get("host", ""))))
+        kind = TaskEventKind.CHANGED if result.get("changed") else TaskEventKind.OK
+        self._tell(TaskEvent(kind, task, str(data.get("host", ""))))
 
     def _failed(self, data: Mapping[str, Any]) -> None:
         tally, result = self._of(data), data.get("res") or {}

@@ -25,26 +25,26 @@ class Budget:
     """Evictions of healthy pods that it would still take."""
 
 
-def overdrawn(client: KubeClient, wanted: Iterable[Pod]) -> dict[Pod, str]:
+def overdrawn(client: KubeClient, victims: Iterable[Pod]) -> dict[Pod, str]:
     """Pods that cannot all be evicted now, because a budget allows fewer than it covers of them, and why.
 
     Counted as the Eviction API counts: pods that are not ready, or have ended, or are ending, take nothing from a
     budget. What others evict at the same moment is not known.
     """
     spaces: dict[str, list[Pod]] = defaultdict(list)
-    for pod in wanted:
+    for pod in victims:
         spaces[pod[0]].append(pod)
     refusals: dict[Pod, str] = {}
-    for namespace, here in spaces.items():
-        scarce = [budget for budget in _budgets(client, namespace) if budget.allowed < len(here)]
+    for namespace, members in spaces.items():
+        scarce = [budget for budget in _budgets(client, namespace) if budget.allowed < len(members)]
         if scarce:
-            refusals |= _of(client, scarce, here)
+            refusals |= _of(client, scarce, members)
     return refusals
 
 
-def _of(client: KubeClient, scarce: Sequence[Budget], here: Sequence[Pod]) -> dict[Pod, str]:
+def _of(client: KubeClient, scarce: Sequence[Budget], members: Sequence[Pod]) -> dict[Pod, str]:
     """Those pods of one namespace that one of these budgets covers and does not allow."""
-    now = [(pod, pods.get(client, pod[0], pod[1])) for pod in here]
+    now = [(pod, pods.get(client, pod[0], pod[1])) for pod in members]
     counted = [(pod, thing) for pod, thing in now if thing is not None and _counts(thing, pod[2])]
     refusals: dict[Pod, str] = {}
     for budget in scarce:

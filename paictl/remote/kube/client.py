@@ -196,14 +196,14 @@ class KubeClient:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise NoAnswerError(_plain(error), where=self.where) from error
 
-    def _refused(self, status: int, data: bytes, what: str) -> KubeError:
+    def _refused(self, status: int, data: bytes, action: str) -> KubeError:
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError:
             answer = {}
         answer = answer if isinstance(answer, dict) else {}
         message = str(answer.get("message") or data[:200].decode(errors="replace") or f"HTTP status {status}")
-        error = KubeError(f"{what}: {message}", status=status, reason=str(answer.get("reason", "")), where=self.where)
+        error = KubeError(f"{action}: {message}", status=status, reason=str(answer.get("reason", "")), where=self.where)
         error.body = answer
         return error
 
@@ -286,9 +286,9 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
     if server in _ROUTES:
         settings.tls_server_name = settings.tls_server_name or urlsplit(server).hostname
         settings.host = f"https://{_ROUTES[server]()}"
-    made = KubeClient(client.ApiClient(configuration=settings), chosen)
-    made.server = server  # what the user knows it by
-    return made
+    connected = KubeClient(client.ApiClient(configuration=settings), chosen)
+    connected.server = server  # what the user knows it by
+    return connected
 
 
 def authority_of(settings: Any) -> str:

@@ -153,9 +153,9 @@ class EventRecorder:
     def tell(self, event: NewEvent) -> None:
         """Send an event; what cannot be sent now is kept for later."""
         name = event_name(event)
-        known = self._retries.get(name)
-        if known is not None:  # it has just failed: this one takes its place
-            known.event = event
+        retry = self._retries.get(name)
+        if retry is not None:  # it has just failed: this one takes its place
+            retry.event = event
         elif self.clock() < self._away_until:
             self._keep(name, _Retry(event, self._away_until))
         else:
@@ -187,26 +187,26 @@ class EventRecorder:
     def _keep(self, name: str, retry: _Retry) -> None:
         self._retries[name] = retry
         if len(self._retries) > WAITING:
-            useful = next((other for other, kept in self._retries.items() if not kept.event.vital), None)
+            useful = next((other for other, pending in self._retries.items() if not pending.event.vital), None)
             self._retries.pop(useful if useful is not None else next(iter(self._retries)))
             self.dropped += 1
 
     def send(self, event: NewEvent) -> bool:
         """Send it unless the same has just been sent; whether it was."""
         name, now = event_name(event), self.clock()
-        known = self._known.get(name)
-        if known is not None:
+        earlier = self._known.get(name)
+        if earlier is not None:
             if event.once:
                 return False
             self._known.move_to_end(name)
-            count = known.count + known.unsent + 1
-            longest = LONGEST_PAUSE if event.message == known.message else CHANGED_PAUSE
-            if now - known.at < min(known.pause, longest):
-                known.unsent += 1
+            count = earlier.count + earlier.unsent + 1
+            longest = LONGEST_PAUSE if event.message == earlier.message else CHANGED_PAUSE
+            if now - earlier.at < min(earlier.pause, longest):
+                earlier.unsent += 1
                 return False
             if self._again(event, name, count):
-                known.count, known.unsent, known.at = count, 0, now
-                known.message, known.pause = event.message, min(known.pause * 2, LONGEST_PAUSE)
+                earlier.count, earlier.unsent, earlier.at = count, 0, now
+                earlier.message, earlier.pause = event.message, min(earlier.pause * 2, LONGEST_PAUSE)
                 return True
         self._known[name] = _Sent(event.message, self._first(event, name), now)
         while len(self._known) > REMEMBERED:
@@ -237,10 +237,10 @@ class EventRecorder:
         except KubeError as error:
             if error.status != 409:
                 raise
-            known = self.client.get(f"{_path(subject.namespace)}/{name}")
+            existing = self.client.get(f"{_path(subject.namespace)}/{name}")
             if event.once:
-                return int(known.get("count") or 1)
-            count = int(known.get("count") or 1) + 1
+                return int(existing.get("count") or 1)
+            count = int(existing.get("count") or 1) + 1
             self._again(event, name, count)
             return count
         self.sent += 1

@@ -121,16 +121,16 @@ class Informer:
 
     def _list(self) -> None:
         """List everything, notify of what differs from what was told."""
-        seen: set[str] = set()
+        listed: set[str] = set()
         version = ""
         for of_list, things in self.client.list(self.path, self.query):
             version = of_list
             self.heard = time.monotonic()
             for thing in things:
-                seen.add(self._notify(thing))
+                listed.add(self._notify(thing))
             if self._stop.is_set():
                 return
-        for key in [key for key in self.known if key not in seen]:
+        for key in [key for key in self.known if key not in listed]:
             self._forget(key)
         self.version, self._listed = version, time.monotonic()
         self.lists += 1
@@ -171,17 +171,17 @@ class Informer:
     def _notify(self, thing: Json) -> str:
         about = thing["metadata"]
         key, uid, version = key_of(about), str(about.get("uid", "")), str(about.get("resourceVersion", ""))
-        known = self.known.get(key)
-        if known is not None and known[0] != uid:
+        cached = self.known.get(key)
+        if cached is not None and cached[0] != uid:
             self._forget(key)
-        if known != (uid, version):
+        if cached != (uid, version):
             self.known[key] = (uid, version)
             self.listener.changed(thing)
         return key
 
     def _forget(self, key: str, uid: str = "") -> None:
-        known = self.known.pop(key, None)
-        self.listener.gone(key, known[0] if known else uid)
+        cached = self.known.pop(key, None)
+        self.listener.gone(key, cached[0] if cached else uid)
 
 
 def key_of(about: Mapping[str, Any]) -> str:

@@ -81,6 +81,6 @@ def apply(client: KubeClient, path: str, body: Json, *, dry_run: bool = False, f
 def may(client: KubeClient, verb: str, resource: str, group: str = "") -> bool:
     """Whether this account may do something with all objects of a kind; `resource` may be ``claims/status``."""
     name, _, part = resource.partition("/")
-    asked = {"group": group, "resource": name, "verb": verb, **({"subresource": part} if part else {})}
-    review = client.request("POST", _REVIEWS, {"spec": {"resourceAttributes": asked}})
+    attributes = {"group": group, "resource": name, "verb": verb, **({"subresource": part} if part else {})}
+    review = client.request("POST", _REVIEWS, {"spec": {"resourceAttributes": attributes}})
     return bool((review.get("status") or {}).get("allowed"))

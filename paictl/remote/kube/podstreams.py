@@ -72,7 +72,7 @@ def _session(client: KubeClient, namespace: str, name: str, command: Sequence[st
 
 
 @contextlib.contextmanager
-def _refusals(client: KubeClient, what: str) -> Iterator[None]:
+def _refusals(client: KubeClient, action: str) -> Iterator[None]:
     """Errors of the library as ours."""
     import kubernetes.client.exceptions
 
@@ -82,10 +82,10 @@ def _refusals(client: KubeClient, what: str) -> Iterator[None]:
         status = int(error.status or 0)
         message = " ".join(str(error.reason or error).split())[:500]
         if not status:
-            raise NoAnswerError(f"{what}: {message}", where=client.where) from None
-        raise KubeError(f"{what}: {message}", status=status, where=client.where) from None
+            raise NoAnswerError(f"{action}: {message}", where=client.where) from None
+        raise KubeError(f"{action}: {message}", status=status, where=client.where) from None
     except OSError as error:
-        raise NoAnswerError(f"{what}: {error}", where=client.where) from None
+        raise NoAnswerError(f"{action}: {error}", where=client.where) from None
 
 
 def _drain(session: Any, pipes: Pipes) -> None:
@@ -146,18 +146,18 @@ def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.soc
     settings = client.library().configuration
     token = settings.auth_settings().get("BearerToken")
     headers = {"authorization": token["value"]} if token else {}
-    what = f"port {port} of pod {namespace}/{name}"
+    target = f"port {port} of pod {namespace}/{name}"
     address = f"{client.server}{pod_path(namespace, name, 'portforward')}"
     try:
         remote = _connected(settings, library.get_websocket_url(address, [("ports", str(port))]), headers)
     except websocket.WebSocketBadStatusException as error:
         status = int(error.status_code or 0)
-        raise KubeError(f"{what}: HTTP status {status}", status=status, where=client.where) from None
+        raise KubeError(f"{target}: HTTP status {status}", status=status, where=client.where) from None
     except (websocket.WebSocketException, OSError) as error:
-        raise NoAnswerError(f"{what}: {error}", where=client.where) from None
+        raise NoAnswerError(f"{target}: {error}", where=client.where) from None
     remote.settimeout(_SENDING)
     ours, theirs = socket.socketpair()
-    threading.Thread(target=_carry, args=(remote, theirs), name=what, daemon=True).start()
+    threading.Thread(target=_carry, args=(remote, theirs), name=target, daemon=True).start()
     return ours
 
 
@@ -172,10 +172,10 @@ def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
         encryption = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": settings.ssl_ca_cert or library.certifi.where()}
         if settings.assert_hostname is not None:
             encryption["check_hostname"] = settings.assert_hostname
-    given = {
+    files = {
         "certfile": settings.cert_file, "keyfile": settings.key_file, "server_hostname": settings.tls_server_name
     }  # fmt: skip
-    encryption |= {name: value for name, value in given.items() if value}
+    encryption |= {name: value for name, value in files.items() if value}
     rows = [f"{name}: {value}" for name, value in headers.items()]
     rows.append(f"sec-websocket-protocol: {library.V5_CHANNEL_PROTOCOL},{library.V4_CHANNEL_PROTOCOL}")
     options: dict[str, Any] = {"header": rows, "timeout": CONNECTING, "http_proxy_timeout": CONNECTING}
@@ -191,16 +191,16 @@ def _carry(remote: Any, local: socket.socket) -> None:
     import websocket
 
     local.setblocking(False)
-    left, first, broken = b"", True, False
+    unsent, first, broken = b"", True, False
     poll = select.poll()
     poll.register(remote.sock, select.POLLIN)
     poll.register(local, select.POLLIN)
     try:
         while True:
-            buffered = not left and (broken or _has_more(remote))
+            buffered = not unsent and (broken or _has_more(remote))
             ready = dict(poll.poll(0 if buffered else None))
-            if left:
-                left = left[_sent(local, left) :]
+            if unsent:
+                unsent = unsent[_sent(local, unsent) :]
                 if not broken and ready.get(remote.sock.fileno(), 0) & _BROKEN:
                     poll.unregister(remote.sock)  # from now on only what has come is handed on
                     broken = True
@@ -209,15 +209,15 @@ def _carry(remote: Any, local: socket.socket) -> None:
                 if opcode != websocket.ABNF.OPCODE_BINARY or (data[:1] == b"\x01" and len(data) > 1 + _FIRST):
                     return  # the end, or why the port cannot be reached
                 if data[:1] == b"\x00":
-                    left, first = data[1 + _FIRST :] if first else data[1:], False
+                    unsent, first = data[1 + _FIRST :] if first else data[1:], False
             if ready.get(local.fileno(), 0) & ~select.POLLOUT:
                 data = local.recv(_CHUNK)
                 if not data:
                     return
                 remote.send_binary(b"\x00" + data)
             if not broken:
-                poll.modify(remote.sock, 0 if left else select.POLLIN)
-            poll.modify(local, (0 if broken else select.POLLIN) | (select.POLLOUT if left else 0))
+                poll.modify(remote.sock, 0 if unsent else select.POLLIN)
+            poll.modify(local, (0 if broken else select.POLLIN) | (select.POLLOUT if unsent else 0))
     except (websocket.WebSocketException, OSError):
         return  # whoever reads sees the end
     finally:

@@ -83,8 +83,8 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
     """
     algorithm = str(token.header.get("alg"))
     if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise TokenError(text("this token is signed by {name!r}; accepted are {known}", name=algorithm, known=known))
+        accepted = ", ".join(ALGORITHMS)
+        raise TokenError(text("this token is signed by {name!r}; accepted are {known}", name=algorithm, known=accepted))
     if token.header.get("crit"):
         raise TokenError("this token has extensions that have to be understood, and are not")
     fitting = [key for key in keys if not token.key_id or key.get("kid") == token.key_id]

@@ -152,9 +152,9 @@ class _Running:
             # Asked before reading: what arrives between reading and asking would be lost with the end that follows it.
             exited = self._channel.exit_status_ready()
             whole = self._channel.eof_received or self._channel.closed
-            got = self._read()
+            progressed = self._read()
             self._feed()
-            if got:
+            if progressed:
                 self._link.heard()
                 quiet_since = None
                 continue
@@ -166,19 +166,19 @@ class _Running:
             poll.poll(20 if not self._sent_all or quiet_since else 500)
 
     def _read(self) -> bool:
-        got = False
+        progressed = False
         while self._channel.recv_ready():
             data = self._channel.recv(_CHUNK)
-            got = True
+            progressed = True
             if self._command.take is not None:
                 with local_file():
                     self._command.take(data)
             else:
                 self._out.add(data)
         while self._channel.recv_stderr_ready():
-            got = True
+            progressed = True
             self._heard_stderr(self._channel.recv_stderr(_CHUNK))
-        return got
+        return progressed
 
     def _heard_stderr(self, data: bytes) -> None:
         if self._sudo is None or self._sudo.begun:

@@ -235,11 +235,11 @@ class Fleet:
         return RemoteCommand(line, stdin, manner.sudo, password, manner.timeout, say)
 
     def _each(self, hosts: Iterable[Host] | None, work: Work) -> dict[str, HostResult]:
-        wanted = tuple(self.inventory if hosts is None else hosts)
-        pool = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), self._options.parallel)))
+        chosen = tuple(self.inventory if hosts is None else hosts)
+        pool = ThreadPoolExecutor(max_workers=max(1, min(len(chosen), self._options.parallel)))
         try:
             futures: dict[str, Future[HostResult]] = {
-                host.name: pool.submit(self._run_on, host, work) for host in wanted
+                host.name: pool.submit(self._run_on, host, work) for host in chosen
             }
             wait(futures.values())
         except BaseException:
@@ -267,9 +267,9 @@ class Fleet:
 
     def _link(self, host: Host) -> Link:
         with self._links.lock:
-            known = self._links.open.get(host.name)
-        if known is not None and known.alive:
-            return known
+            present = self._links.open.get(host.name)
+        if present is not None and present.alive:
+            return present
         link = open_link(host, self.inventory.login, self._options, self._bastion())
         with self._links.lock:
             self._links.open[host.name] = link

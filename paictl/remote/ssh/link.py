@@ -211,12 +211,12 @@ def _quiet() -> None:
 
 def _credentials(login: Login, options: SshOptions) -> Mapping[str, Any]:
     """What paramiko is given; the agent and usual keys are tried only where nothing else is said."""
-    given = login.password is not None or login.key_file is not None
+    explicit = login.password is not None or login.key_file is not None
     return {
         "password": login.password,
         "key_filename": [str(login.key_file)] if login.key_file else [],
-        "allow_agent": not given,
-        "look_for_keys": not given,
+        "allow_agent": not explicit,
+        "look_for_keys": not explicit,
         "timeout": options.connect,
         "banner_timeout": options.connect,
         "auth_timeout": options.connect,
@@ -320,13 +320,13 @@ def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_h
     program = shutil.which("ssh")
     if program is None:
         raise PaictlError("ssh is not installed here", hint="on Debian and Ubuntu: apt install openssh-client")
-    known = known_hosts or known_hosts_file()
-    path = str(known).replace("%", "%%")
+    file = known_hosts or known_hosts_file()
+    path = str(file).replace("%", "%%")
     checking = "accept-new" if accept_new else "yes"
     options = [
         f'UserKnownHostsFile="{path}"', "GlobalKnownHostsFile=/dev/null", f"StrictHostKeyChecking={checking}",
         "HashKnownHosts=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10",
-        *jump_setting(jump_options(login, known, checking=checking)),
+        *jump_setting(jump_options(login, file, checking=checking)),
     ]  # fmt: skip
     words = [program, *(word for option in options for word in ("-o", option)), "-p", str(host.port)]
     if login.key_file is not None:

@@ -10,4 +10,4 @@ from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.placement.count import Count
 
 PLACEMENTS: dict[str, type[Count] | type[Consolidate]] = {kind.id: kind for kind in (Count, Consolidate)}
-"""Those that need nothing but the cluster: what `placement=` of a policy may say."""
+"""By name, the placements that need nothing but the cluster: the values of a policy's `placement=`."""

@@ -11,7 +11,7 @@ from paictl.sim.view import JobView
 
 
 class Placer(ABC):
-    """A book of free devices with one way to choose from them."""
+    """Which devices are free, and one way to choose from them."""
 
     id: ClassVar[str]
     located: ClassVar[bool] = True
@@ -20,28 +20,28 @@ class Placer(ABC):
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.free = cluster.size
-        """Devices that nobody has."""
+        """Number of free devices."""
 
     @abstractmethod
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Take that many devices for a job, rising; None, and nothing changes, if there is no place for all."""
+        """Take `number` devices for a job, in rising order; None, and nothing changes, if they do not all fit."""
 
     @abstractmethod
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
 
     @abstractmethod
     def claim(self, devices: Devices) -> None:
-        """Take these very devices, all of them free: to undo a `give`."""
+        """Take exactly these devices, all of them free: undoes a `give`."""
 
     def fail(self, devices: Devices) -> None:
-        """Nobody can use these devices, all of them free, until they are repaired."""
+        """Take these devices, all of them free, out of service until they are repaired."""
         self.claim(devices)
 
     def repair(self, devices: Devices) -> None:
-        """They can be used again."""
+        """Return failed devices to service."""
         self.give(devices)
 
     def group(self, job: JobView) -> Hashable:
-        """Jobs of one group and size are alike to `take`: where one finds no place, the others do not either."""
+        """Key of jobs that `take` treats alike: if a job does not fit, no other of the same group and size does."""
         return job.gpu_type

@@ -1,4 +1,4 @@
-"""Machines with sockets: where a job goes by what the mapping is worth (SC'17), or by simpler rules beside it."""
+"""Placement on machines with sockets, by the utility of the mapping (SC'17) or by simpler rules for comparison."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from paictl.sim.placement.utility import JobKind, Mapped, Resident, Shape, judge
 from paictl.sim.view import JobView
 
 _REMEMBERED: Final = 100_000
-"""Mappings kept before all are forgotten: what was worked out once is asked again and again."""
+"""Entries of the cache of mappings before it is emptied: the same mappings are needed again and again."""
 
 
 class Candidate(NamedTuple):
-    """Where a job would go."""
+    """A machine for a job, and how the job maps onto its sockets."""
 
     node: int
     mapped: Mapped
 
 
 Rule = Callable[[int, int, float], Candidate | None]
-"""(kind, devices, least utility of the job) -> where to; None: nowhere."""
+"""(kind, devices, least utility of the job) -> candidate; None: there is no place."""
 
 
 class Bipartition(Placer):
-    """Sockets of machines: who is on them, what is free, and machines by their shape.
+    """The residents and free devices of every socket, and the machines by their shape.
 
     `cluster` has the groups of `level` as sockets. A job that fits on no machine, however idle, gets whole machines and
     is placed by the rule for the rest.
@@ -49,8 +49,8 @@ class Bipartition(Placer):
             self._free[socket].append(device)
         self._residents: list[dict[int, Resident]] = [{} for _ in cluster.nodes]
         self._owner: dict[int, int] = {}
-        self._kinds: dict[JobKind, int] = {}
-        self._known: list[JobKind] = []
+        self._kind_numbers: dict[JobKind, int] = {}
+        self._kinds: list[JobKind] = []
         self._mappings: dict[tuple[int, int, Shape], tuple[Mapped, ...]] = {}
         self._largest: dict[str | None, int] = {}
         for machine in cluster.nodes:
@@ -62,29 +62,29 @@ class Bipartition(Placer):
         for node, shape in enumerate(self._shape):
             self._open[sum(shape.free)].setdefault(shape, []).append(node)
 
-    # --- asking
+    # --- candidates
 
     def kind(self, job: JobView) -> int:
-        """A number for all jobs like this one."""
+        """The number of the job's kind; jobs of one kind share it."""
         kind = JobKind.of(job)
-        if kind not in self._kinds:
-            self._kinds[kind] = len(self._known)
-            self._known.append(kind)
-        return self._kinds[kind]
+        if kind not in self._kind_numbers:
+            self._kind_numbers[kind] = len(self._kinds)
+            self._kinds.append(kind)
+        return self._kind_numbers[kind]
 
     def best(self, kind: int, number: int, least: float) -> Candidate | None:
-        """The mapping that is worth most to the system, of those that are worth at least so much to the job."""
-        found: tuple[float, int, Mapped] | None = None
+        """The mapping with the highest system utility, of those whose utility for the job is at least `least`."""
+        best: tuple[float, int, Mapped] | None = None
         for shape, nodes in self._rooms(kind, number):
-            for mapped in self._ways(kind, number, shape):
+            for mapped in self._mapped(kind, number, shape):
                 if mapped.job >= least:
-                    if found is None or (-mapped.system, nodes[0]) < found[:2]:
-                        found = -mapped.system, nodes[0], mapped
+                    if best is None or (-mapped.system, nodes[0]) < best[:2]:
+                        best = -mapped.system, nodes[0], mapped
                     break
-        return None if found is None else Candidate(found[1], found[2])
+        return None if best is None else Candidate(best[1], best[2])
 
     def fullest(self, kind: int, number: int, _: float) -> Candidate | None:
-        """Best fit: the machine with the fewest free devices that are enough, from its fullest sockets."""
+        """Best fit: the machine with the fewest free devices that suffice, filled from its fullest sockets."""
         for total in range(number, len(self._open)):
             nodes = [row[0] for shape, row in self._open[total].items() if self._may(kind, shape)]
             if nodes:
@@ -97,12 +97,12 @@ class Bipartition(Placer):
         return None if node is None else self._fill(kind, number, node, fullest=False)
 
     def worth(self, kind: int) -> float:
-        """The most that a place can be worth to a job of that kind now; below 0 if there is no place."""
-        number = self._known[kind].gpus
-        if number > self._largest.get(self._known[kind].gpu_type, 0):
-            return 1.0  # of those that need several machines only the rest is judged
+        """The highest utility that a job of that kind can have now; below 0 if there is no place."""
+        number = self._kinds[kind].gpus
+        if number > self._largest.get(self._kinds[kind].gpu_type, 0):
+            return 1.0  # of jobs that need several machines, only the part of the last machine is judged
         rooms = self._rooms(kind, number)
-        return max((self._ways(kind, number, shape)[-1].job for shape, _ in rooms), default=-1.0)
+        return max((self._mapped(kind, number, shape)[-1].job for shape, _ in rooms), default=-1.0)
 
     def _rooms(self, kind: int, number: int) -> Iterator[tuple[Shape, list[int]]]:
         for total in range(number, len(self._open)):
@@ -111,16 +111,16 @@ class Bipartition(Placer):
                     yield shape, nodes
 
     def _may(self, kind: int, shape: Shape) -> bool:
-        return self._known[kind].gpu_type in (None, shape.type)
+        return self._kinds[kind].gpu_type in (None, shape.type)
 
-    def _ways(self, kind: int, number: int, shape: Shape) -> tuple[Mapped, ...]:
+    def _mapped(self, kind: int, number: int, shape: Shape) -> tuple[Mapped, ...]:
         key = kind, number, shape
-        found = self._mappings.get(key)
-        if found is None:
+        ways = self._mappings.get(key)
+        if ways is None:
             if len(self._mappings) >= _REMEMBERED:
                 self._mappings.clear()
-            found = self._mappings[key] = mappings(kind, number, shape, self._known)
-        return found
+            ways = self._mappings[key] = mappings(kind, number, shape, self._kinds)
+        return ways
 
     def _fill(self, kind: int, number: int, node: int, *, fullest: bool) -> Candidate:
         shape = self._shape[node]
@@ -128,32 +128,32 @@ class Bipartition(Placer):
         counts = [0] * len(order)
         for socket in order:
             counts[socket] = min(number - sum(counts), shape.free[socket])
-        return Candidate(node, judge(kind, tuple(counts), shape, self._known))
+        return Candidate(node, judge(kind, tuple(counts), shape, self._kinds))
 
-    # --- taking and giving
+    # --- changes
 
     def place(self, job: JobView, number: int, rule: Rule, least: float = 0.0) -> tuple[Devices, float] | None:
-        """So many devices for a job, and what they are worth to it; None, and nothing changes, if there is no place."""
+        """Devices for a job, and their utility for it; None, and nothing changes, if there is no place."""
         kind = self.kind(job)
-        taken: list[int] = []
+        devices: list[int] = []
         if number > self._largest.get(job.gpu_type, 0):
-            taken = self._whole(job, kind, number)
-        left = number - len(taken)
-        spot = rule(kind, left, least) if left else None
-        if spot is None and left:
-            self.give(tuple(taken))
+            devices = self._whole(job, kind, number)
+        rest = number - len(devices)
+        spot = rule(kind, rest, least) if rest else None
+        if spot is None and rest:
+            self.give(tuple(devices))
             return None
         if spot is not None:
-            taken += self._enter(job, kind, spot.node, spot.mapped.counts)
-        return tuple(sorted(taken)), 1.0 if spot is None else spot.mapped.job
+            devices += self._enter(job, kind, spot.node, spot.mapped.counts)
+        return tuple(sorted(devices)), 1.0 if spot is None else spot.mapped.job
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Where they are worth most to the system."""
-        found = self.place(job, number, self.best)
-        return None if found is None else found[0]
+        """By the highest system utility."""
+        placed = self.place(job, number, self.best)
+        return None if placed is None else placed[0]
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         for device in devices:
             node, owner = self.cluster.node_of[device], self._owner.pop(device, None)
             if owner is not None:
@@ -163,7 +163,7 @@ class Bipartition(Placer):
         self._changed(devices)
 
     def claim(self, devices: Devices) -> None:
-        """These very devices, for nobody that others feel."""
+        """Take exactly these devices, for a resident that does not interfere with others."""
         for device in devices:
             self._free[self._socket_of[device]].remove(device)
         self.free -= len(devices)
@@ -174,7 +174,7 @@ class Bipartition(Placer):
         return self.kind(job)
 
     def _whole(self, job: JobView, kind: int, number: int) -> list[int]:
-        """Idle machines for as much of a job as fills them, the largest first."""
+        """Idle machines, the largest first, for the part of a job that fills whole machines."""
         idle = [
             node
             for total in range(len(self._open) - 1, 0, -1)
@@ -182,24 +182,24 @@ class Bipartition(Placer):
             if shape.free == shape.sizes and self._may(kind, shape)
             for node in nodes
         ]
-        taken: list[int] = []
-        for node in sorted(idle, key=lambda one: (-self.cluster.nodes[one].devices, one)):
-            if self.cluster.nodes[node].devices <= number - len(taken):
-                taken += self._enter(job, kind, node, self._shape[node].sizes)
-        return taken
+        devices: list[int] = []
+        for node in sorted(idle, key=lambda node: (-self.cluster.nodes[node].devices, node)):
+            if self.cluster.nodes[node].devices <= number - len(devices):
+                devices += self._enter(job, kind, node, self._shape[node].sizes)
+        return devices
 
     def _enter(self, job: JobView, kind: int, node: int, counts: Sequence[int]) -> list[int]:
-        taken: list[int] = []
+        devices: list[int] = []
         for socket, count in zip(self._sockets[node], counts, strict=True):
             free = self._free[socket]
-            taken += free[:count]
+            devices += free[:count]
             del free[:count]
         used = tuple(socket for socket, count in enumerate(counts) if count)
         self._residents[node][job.number] = Resident(kind, used)
-        self._owner |= dict.fromkeys(taken, job.number)
-        self.free -= len(taken)
-        self._changed(taken)
-        return taken
+        self._owner |= dict.fromkeys(devices, job.number)
+        self.free -= len(devices)
+        self._changed(devices)
+        return devices
 
     def _look(self, node: int) -> Shape:
         sockets = self._sockets[node]

@@ -1,4 +1,4 @@
-"""Cells: the scheduler core chooses, exactly as it does for a cluster."""
+"""Placement by cells: the scheduler core chooses, exactly as it does on a cluster."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from paictl.cells.ids import PhysicalCell
 
 NAMELESS = "(no tenant)"
-"""The VC of jobs whose trace says nothing of tenants: the specification refuses an empty name."""
+"""The VC of jobs whose trace names no tenant: the specification refuses an empty name."""
 OPPORTUNISTIC = -1
 """HiveD's priority of a job outside every quota."""
 
 
 class Cells(Placer):
-    """The core on a cluster whose nodes have the names and devices of its configuration; all of them healthy.
+    """The core on a cluster whose nodes have the names and devices of the configuration, all of them healthy.
 
     A job becomes one affinity group: whole nodes and, for the rest, a part of one. A job that names a pinned cell runs
-    there. A job for which its VC has not enough cells can only run opportunistically.
+    there. A job that is larger than the cells of its VC can only run opportunistically.
     """
 
     id = "cells"
@@ -56,15 +56,15 @@ class Cells(Placer):
         self._names: dict[str, int] = {}
         """By pod: the number of its job."""
         self._firsts: dict[int, int] = {}
-        """By job that keeps the gang of an earlier attempt: the number that the gang is named after."""
+        """By job that continues the gang of an earlier attempt: the number that the gang is named after."""
         self._latest: dict[int, int] = {}
-        """The other way round."""
+        """The inverse of `_firsts`."""
         self.repairs = True
-        """Whether jobs may keep what a failure leaves them."""
+        """Whether jobs may keep the devices that a failure spares."""
         self.closed: Callable[[JobView], frozenset[str]] = _open
-        """The nodes that a job may not get now."""
+        """The nodes that are closed to a job now."""
         self.noted: Callable[[Sequence[object]], None] = _unheard
-        """Told of what changed in the core."""
+        """Called with the events of each change in the core."""
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
@@ -81,21 +81,21 @@ class Cells(Placer):
                 self.promised[_tenant(virtual.vc(cell))] += len(virtual.leaves(cell))
 
     def guaranteed(self, job: JobView) -> bool:
-        """Whether it runs on its VC's cells: it wants to, and they are enough."""
+        """Whether the job runs on its VC's cells: it asks for a guarantee and fits in them."""
         return job.share is Share.GUARANTEED and self._piece(job) > 0
 
     def _piece(self, job: JobView) -> int:
-        """The most devices of it on one node where its VC has room for it, 0 where it has none."""
+        """The most devices of the job that fit on one node of its VC's cells; 0 if it does not fit in them."""
         key = job.vc, job.pinned_cell, job.gpu_type, job.gpus
-        found = self._pieces.get(key)
-        if found is None:
+        piece = self._pieces.get(key)
+        if piece is None:
             own = self._rooms.get(key[:2], ())
             fitting = (room.node for room in own if room.holds(job.gpu_type, job.gpus))
-            found = self._pieces[key] = max(fitting, default=0)
-        return found
+            piece = self._pieces[key] = max(fitting, default=0)
+        return piece
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Bind the group if that disturbs nobody."""
+        """Bind the group if no running job has to go for it."""
         decision = self.engine.plan(*self._offered(job, number))
         return self._bind(decision, job, number) if isinstance(decision, Bind) else None
 
@@ -104,40 +104,40 @@ class Cells(Placer):
         return self.number_of(uid.partition("-")[0])
 
     def number_of(self, group: str) -> int:
-        """The number of the job of a group, -1 for one that is only imagined."""
+        """The number of the job of a group, -1 for a hypothetical group."""
         return self._latest.get(int(group), int(group)) if group.isdecimal() else -1
 
     def request(self, job: JobView) -> PodRequest:
-        """What a job asks of the core."""
+        """The request for the first pod of a job."""
         return self._request(job, job.gpus, 0)
 
     def victims(self, job: JobView, number: int) -> list[int] | None:
-        """The jobs (by number) that must go before it can start; None if that would not help."""
+        """The jobs (by number) to preempt before it can start; None if preemption would not help."""
         decision = self.engine.plan(*self._offered(job, number), phase=Phase.PREEMPTING)
         if not isinstance(decision, Preempt):
             return None
         return sorted({self._names[uid] for _, uids in decision.victims for uid in uids})
 
     def _offered(self, job: JobView, number: int, place: int = 0) -> tuple[PodRequest, frozenset[str] | None]:
-        """The request of a pod, and the nodes that it may get; None: all."""
+        """The request of a pod, and the nodes that it may use; None: all."""
         request, closed = self._request(job, number, place), self.closed(job)
         if not closed:
             return request, None
         return replace(request, ignore_suggested=False), frozenset(self.engine.state.physical.nodes) - closed
 
     def move(self, job: JobView, devices: Devices, away: frozenset[str]) -> Devices:
-        """Let a job that has devices start again, on none of some nodes; there must be a place."""
+        """Restart a job that has devices on other nodes than `away`; the caller has checked that it fits."""
         self.give(devices)
         request, nodes = self._offered(job, job.gpus)
         if away:
             request = replace(request, ignore_suggested=False)
             nodes = (frozenset(self.engine.state.physical.nodes) if nodes is None else nodes) - away
         decision = self.engine.plan(request, nodes)
-        assert isinstance(decision, Bind)  # noqa: S101 it was tried
+        assert isinstance(decision, Bind)  # noqa: S101 the caller has checked that it fits
         return self._bind(decision, job, job.gpus)
 
     def give(self, devices: Devices) -> None:
-        """All pods of the group are gone."""
+        """Delete all pods of the group."""
         self.free += len(devices)
         for uid in self._pods.pop(devices[0]):
             self._firsts.pop(self._names.pop(uid), None)
@@ -147,9 +147,9 @@ class Cells(Placer):
     # --- repair in place
 
     def lose(self, job: JobView, after: JobView, devices: Devices, failed: AbstractSet[int]) -> Devices:
-        """Pods of a job are lost with devices that fail; what the others keep, for the next attempt `after`.
+        """Delete the pods on failed devices; the devices of the other pods, for the next attempt `after`.
 
-        Nothing happens, and nothing comes back, if no pod is left.
+        If no pod survives, nothing changes and the result is empty.
         """
         group = self.engine.state.groups.by_name[str(self._firsts.get(job.number, job.number))]
         places = {
@@ -157,25 +157,25 @@ class Cells(Placer):
             for slot, leaves, _ in group.placements() if group.pods[slot.member][slot.pod]
         }  # fmt: skip
         lost = {uid for uid, place in places.items() if not failed.isdisjoint(place)}
-        kept = tuple(sorted(device for uid, place in places.items() if uid not in lost for device in place))
-        if not kept:
+        remaining = tuple(sorted(device for uid, place in places.items() if uid not in lost for device in place))
+        if not remaining:
             return ()
         for uid in sorted(lost):
             self.free += len(places[uid])
             self.noted(self.engine.observe(PodGone(uid)))
         uids = self._pods.pop(devices[0])
-        self._pods[kept[0]] = tuple(uid for uid in uids if uid not in lost)
+        self._pods[remaining[0]] = tuple(uid for uid in uids if uid not in lost)
         first = self._firsts.pop(job.number, job.number)
         self._firsts[after.number], self._latest[first] = first, after.number
         for uid in lost:
             del self._names[uid]
-        self._names |= dict.fromkeys(self._pods[kept[0]], after.number)
-        return kept
+        self._names |= dict.fromkeys(self._pods[remaining[0]], after.number)
+        return remaining
 
     def mend(self, job: JobView, devices: Devices) -> tuple[Devices, list[int]]:
-        """Place lost pods of a job near the others, as many as there is room for; what it has then.
+        """Place as many lost pods of a job as fit near the others; the devices that the job has then.
 
-        Also the jobs (by number) that must go before the next one can have its place; none if that would not help.
+        Also the jobs (by number) to preempt before the next pod fits; none if preemption would not help.
         """
         uids = list(self._pods.pop(devices[0]))
         number = sum(count for _, count in self._members(job, job.gpus))
@@ -207,16 +207,16 @@ class Cells(Placer):
         return self._device[tree.node_name(leaf), tree.device(leaf)]
 
     def claim(self, devices: Devices) -> None:
-        """Not for cells: the core chooses them."""
+        """Not supported: the core alone chooses cells."""
         raise NotImplementedError(f"cells cannot claim {devices}")
 
     def fail(self, devices: Devices) -> None:
-        """Bad leaves, on which the core places nothing any more."""
+        """Report the leaves as bad, so that the core places nothing there."""
         self._health(devices, healthy=False)
         self.free -= len(devices)
 
     def repair(self, devices: Devices) -> None:
-        """Good again."""
+        """Report the leaves as healthy."""
         self._health(devices, healthy=True)
         self.free += len(devices)
 
@@ -247,7 +247,7 @@ class Cells(Placer):
         )
 
     def _members(self, job: JobView, number: int) -> tuple[tuple[int, int], ...]:
-        """(devices of a pod, number of such pods), rising: as the job says, else whole nodes and a rest."""
+        """(devices of a pod, number of such pods), rising: the job's own pods, else whole nodes and a rest."""
         if job.pod and number == job.gpus:
             return ((job.pod, number // job.pod),)
         size = self._piece(job) if self.guaranteed(job) else self._nodes[job.gpu_type]
@@ -271,31 +271,31 @@ class Cells(Placer):
 
 @frozen
 class Room:
-    """What a VC is promised in one chain, or by one pinned cell: a group lies within it."""
+    """The quota of a VC in one chain, or one pinned cell; a group has to fit within it."""
 
     kind: str
     """Device type."""
     devices: int
     node: int
-    """The most of its devices that are on one node for sure."""
+    """The most of its devices that are guaranteed to be on one node."""
 
     def holds(self, kind: str | None, devices: int) -> bool:
-        """Whether a group of that type (None: any) is not too large for it."""
+        """Whether a group of `devices` devices of a type (None: any) fits."""
         return self.devices >= devices and kind in (None, self.kind)
 
 
 def rooms(spec: HivedSpec) -> dict[tuple[str, str], list[Room]]:
-    """By VC and pinned cell; those without a pinned cell, under an empty name, are one for each chain."""
+    """The rooms of each (VC, pinned cell); cells that are not pinned are under an empty name, a room a chain."""
     chains = build_chains(spec)
     pinned = pinned_levels(spec, chains)
-    found: dict[tuple[str, str], dict[str, Room]] = {}
+    by_vc: dict[tuple[str, str], dict[str, Room]] = {}
     for vc in spec.virtual_clusters:
         for name, level, pin in preassigned_levels(vc, chains, pinned):
-            chain, mine = chains[name], found.setdefault((vc.name, pin or ""), {})
-            had = mine.get(name, Room(chain.leaf_type, 0, 0))
+            chain, by_chain = chains[name], by_vc.setdefault((vc.name, pin or ""), {})
+            before = by_chain.get(name, Room(chain.leaf_type, 0, 0))
             node = min(chain.leaves[level], chain.leaves[chain.node_level])
-            mine[name] = Room(had.kind, had.devices + chain.leaves[level], max(had.node, node))
-    return {key: list(mine.values()) for key, mine in found.items()}
+            by_chain[name] = Room(before.kind, before.devices + chain.leaves[level], max(before.node, node))
+    return {key: list(by_chain.values()) for key, by_chain in by_vc.items()}
 
 
 def _open(_: JobView) -> frozenset[str]:
@@ -304,7 +304,7 @@ def _open(_: JobView) -> frozenset[str]:
 
 
 def _unheard(_: Sequence[object]) -> None:
-    """Nobody is told."""
+    """Ignore the events."""
 
 
 def _tenant(vc: str) -> str:
@@ -320,26 +320,26 @@ def from_text(text: str) -> HivedSpec:
 def for_nodes(cluster: Cluster, quotas: Mapping[str, int]) -> HivedSpec:
     """Cells for a cluster without a configuration: a chain for each kind of node, quotas in whole nodes.
 
-    Inside a node: the levels that it has, else halves down to single devices, as PCIe switches and sockets are.
-    `quotas` are devices; a VC gets as many nodes as they fill, of the first kind that still has them.
+    A node is halved down to single devices, as by sockets and PCIe switches. `quotas` are devices by VC; a VC gets as
+    many nodes as its quota fills, of the first kinds that still have some.
     """
     types: dict[str, object] = {}
     cells: list[object] = []
-    left: dict[str, list[int]] = {}
+    unassigned: dict[str, list[int]] = {}
     for node in cluster.nodes:
         top = f"{node.type}-NODE-{node.devices}"
-        if top not in left:
-            left[top] = [0, node.devices]
+        if top not in unassigned:
+            unassigned[top] = [0, node.devices]
             _levels(types, node.type, node.devices, top)
-        left[top][0] += 1
+        unassigned[top][0] += 1
         cells.append({"cellType": top, "cellAddress": node.name})
     promised: dict[str, object] = {}
     for vc, devices in quotas.items():
         virtual = []
-        for top, row in left.items():
-            number = min(row[0], devices // row[1])
-            row[0] -= number
-            devices -= number * row[1]
+        for top, counts in unassigned.items():
+            number = min(counts[0], devices // counts[1])
+            counts[0] -= number
+            devices -= number * counts[1]
             if number:
                 virtual.append({"cellType": top, "cellNumber": number})
         promised[vc or NAMELESS] = {"virtualCells": virtual}

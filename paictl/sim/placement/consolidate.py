@@ -1,4 +1,4 @@
-"""On the fewest machines, always (Tiresias' baseline "YARN"), or only for jobs that lose by being spread (§3.3)."""
+"""On the fewest machines: always (Tiresias' baseline "YARN"), or only jobs that slow down when spread (its §3.3)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from paictl.sim.view import JobView
 class Consolidate(Placer):
     """Whole machines and one part of a machine; a job waits until they are free.
 
-    The first machine that has room is taken, as Tiresias' simulator does it (its `try_single_node_alloc`): best fit
-    would leave fewer fragments, and other figures than those that are published. Machines of one type and size at a
-    time, in the order of the cluster.
+    First fit, as in Tiresias' simulator (`try_single_node_alloc`): best fit would leave fewer fragments, but would not
+    reproduce the published figures. Machines of one type and size at a time, in the order of the cluster.
     """
 
     id = "consolidate"
@@ -26,14 +25,14 @@ class Consolidate(Placer):
         self.book = NodeBook(cluster)
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """All on one machine, or as few as there can be."""
+        """All on one machine, or on as few as possible."""
         if number > self.free:
             return None
         for pool in self.book.pools_for(job.gpu_type):
             if pool.free >= number and (nodes := self._nodes(pool, number)) is not None:
-                taken = [device for node, part in nodes for device in self.book.take(node, part)]
+                devices = [device for node, part in nodes for device in self.book.take(node, part)]
                 self.free -= number
-                return tuple(sorted(taken))
+                return tuple(sorted(devices))
         return None
 
     def _nodes(self, pool: NodePool, number: int) -> list[tuple[int, int]] | None:
@@ -41,27 +40,27 @@ class Consolidate(Placer):
         idle = pool.by_free[pool.size]
         if len(idle) < whole:
             return None
-        found = [(node, pool.size) for node in idle[:whole]]
+        parts = [(node, pool.size) for node in idle[:whole]]
         if rest:
             last = min((row[0] for row in pool.by_free[rest : pool.size] if row), default=None)
             if len(idle) > whole and (last is None or idle[whole] < last):
                 last = idle[whole]
             if last is None:
                 return None
-            found.append((last, rest))
-        return found
+            parts.append((last, rest))
+        return parts
 
     def trial(self) -> NodeTrial:
-        """What `take` would find for one job after the other; the book stays as it is."""
+        """A trial of `take` for one job after another; the book does not change."""
         return NodeTrial(self.book.trials())
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         self.free += len(devices)
         self.book.give(devices)
 
     def claim(self, devices: Devices) -> None:
-        """These very devices."""
+        """Take exactly these devices."""
         self.free -= len(devices)
         self.book.claim(devices)
 
@@ -79,11 +78,11 @@ class Skew(Consolidate):
         self.limit = limit
 
     def group(self, job: JobView) -> Hashable:
-        """Those who must be together and those who need not wait apart from each other."""
+        """Jobs that must be together and jobs that need not be are different groups."""
         return job.gpu_type, job.skew > self.limit
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Together, or wherever there is something left."""
+        """Together, or on any fragments."""
         if job.skew > self.limit:
             return super().take(job, number)
         for pool in self.book.pools_for(job.gpu_type):
@@ -92,10 +91,10 @@ class Skew(Consolidate):
         return None
 
     def _fragments(self, pool: NodePool, number: int) -> Devices:
-        """From the machines with the fewest free devices, so that whole ones stay whole."""
-        taken: list[int] = []
+        """From the machines with the fewest free devices, so that idle machines stay idle."""
+        devices: list[int] = []
         self.free -= number
-        while len(taken) < number:
+        while len(devices) < number:
             node = next(row[0] for row in pool.by_free[1:] if row)
-            taken += self.book.take(node, min(number - len(taken), len(self.book.free_on(node))))
-        return tuple(sorted(taken))
+            devices += self.book.take(node, min(number - len(devices), len(self.book.free_on(node))))
+        return tuple(sorted(devices))

@@ -22,19 +22,19 @@ class Count(Placer):
         self._free: dict[str, list[int]] = {kind: [] for kind in cluster.types}
         for device in reversed(range(cluster.size)):
             self._free[cluster.type_of[device]].append(device)
-        self._one = next(iter(self._free.values())) if len(self._free) == 1 else None
+        self._only_stack = next(iter(self._free.values())) if len(self._free) == 1 else None
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """From the top of a stack: which ones does not matter."""
+        """From the top of a stack: it does not matter which devices."""
         if number > self.free:
             return None
-        stack = self._one
+        stack = self._only_stack
         if stack is None or job.gpu_type is not None:
             kinds = [job.gpu_type] if job.gpu_type is not None else list(self._free)
-            found = next((one for kind in kinds if len(one := self._free.get(kind, [])) >= number), None)
-            if found is None:
+            fitting = next((free for kind in kinds if len(free := self._free.get(kind, [])) >= number), None)
+            if fitting is None:
                 return self._mixed(number) if job.gpu_type is None else None
-            stack = found
+            stack = fitting
         self.free -= number
         if number == 1:
             return (stack.pop(),)
@@ -43,7 +43,7 @@ class Count(Placer):
         return devices
 
     def trial(self) -> CountTrial:
-        """What `take` would find for one job after the other; the book stays as it is."""
+        """A trial of `take` for one job after another; the book does not change."""
         return CountTrial({kind: len(free) for kind, free in self._free.items()})
 
     def _mixed(self, number: int) -> Devices:
@@ -55,7 +55,7 @@ class Count(Placer):
         return tuple(sorted(devices))
 
     def take_parts(self, parts: Mapping[str, int]) -> Devices:
-        """So many of each type; as many must be free."""
+        """Take this many devices of each type; the caller has checked that they are free."""
         devices: list[int] = []
         for kind, number in parts.items():
             stack = self._free[kind]
@@ -65,23 +65,23 @@ class Count(Placer):
         return tuple(sorted(devices))
 
     def give(self, devices: Devices) -> None:
-        """Back on their stacks."""
+        """Put the devices back on their stacks."""
         self.free += len(devices)
-        if self._one is not None:
-            self._one.extend(devices)
+        if self._only_stack is not None:
+            self._only_stack.extend(devices)
             return
         for device in devices:
             self._free[self.cluster.type_of[device]].append(device)
 
     def claim(self, devices: Devices) -> None:
-        """Out of the middle of the stacks: rare, so it may look for them."""
+        """Remove the devices from the middle of the stacks: linear, but rare."""
         self.free -= len(devices)
         for device in devices:
             self._free[self.cluster.type_of[device]].remove(device)
 
 
 class BestFit(Placer):
-    """The fullest node that has room, the first of equals; all pods of a job, or none.
+    """The fullest node that has room, of equals the first; all pods of a job, or none.
 
     Without pods a job is whole nodes (of the largest of its type) and, for the rest, a part of one.
     """
@@ -103,16 +103,16 @@ class BestFit(Placer):
         return self.take_of(job.gpu_type, job, number)
 
     def take_of(self, kind: str | None, job: JobView, number: int) -> Devices | None:
-        """On nodes of one type (None: any), pod by pod; if a later pod finds no node, what was taken is given back."""
-        found: list[int] = []
+        """On nodes of one type (None: any), pod by pod; if a pod does not fit, those before it are undone."""
+        devices: list[int] = []
         for pod in self._pods(job, number, self._largest.get(kind, 1)):
             node = self._node(kind, pod)
             if node is None:
-                self.book.give(tuple(sorted(found)))
+                self.book.give(tuple(sorted(devices)))
                 return None
-            found += self.book.take(node, pod)
+            devices += self.book.take(node, pod)
         self.free -= number
-        return tuple(sorted(found))
+        return tuple(sorted(devices))
 
     def _pods(self, job: JobView, number: int, largest: int) -> list[int]:
         if job.pod and number == job.gpus:
@@ -125,21 +125,21 @@ class BestFit(Placer):
         for pool in self.book.pools_for(kind):
             for free in range(pod, pool.size + 1):
                 if pool.by_free[free]:
-                    found = (free, pool.by_free[free][0])
-                    best = found if best is None else min(best, found)
+                    candidate = (free, pool.by_free[free][0])
+                    best = candidate if best is None else min(best, candidate)
                     break
         return None if best is None else best[1]
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         self.free += len(devices)
         self.book.give(devices)
 
     def claim(self, devices: Devices) -> None:
-        """These very devices."""
+        """Take exactly these devices."""
         self.free -= len(devices)
         self.book.claim(devices)
 
     def group(self, job: JobView) -> Hashable:
-        """Alike are jobs of one type, one shape and one tenant: a tenant may be at its quota where another is not."""
+        """Type, pod size and tenant: a tenant may be at its quota when another is not."""
         return job.gpu_type, job.pod, job.vc

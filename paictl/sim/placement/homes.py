@@ -1,7 +1,7 @@
-"""Homes: servers that are kept for jobs of one size, and may promise more devices than they have (Gandiva §3.1).
+"""Homes: servers that are reserved for jobs of one size, and may be oversubscribed (Gandiva §3.1).
 
-A job up to a server lives on one; a larger one on as many idle servers as it needs, which are one home from then on.
-Who lives in a home is there; which of them run at the moment is the policy's business.
+A job no larger than a server lives on one; a larger job on as many idle servers as it needs, which form one home.
+A home only records who lives there; the policy decides which of them run at the moment.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Case(IntEnum):
     RELAXED = 3
     """A home of another size has room."""
     OVERSUBSCRIBED = 4
-    """A home of its size, in turns with others."""
+    """A home of its size, which it time-shares with others."""
     QUEUED = 5
-    """There is none."""
+    """There is no home for it."""
 
 
 class Home:
@@ -39,20 +39,20 @@ class Home:
         self.devices = devices
         self.affinity = affinity
         self.free = list(devices)
-        """Devices on which nobody runs now, rising."""
+        """Devices on which no job runs now, rising."""
         self.residents: deque[JobView] = deque()
-        """Whoever lives here, next in turn first."""
+        """Jobs that live here, next in turn first."""
         self.demand = 0
-        """Devices that they ask for together."""
+        """Devices that the residents ask for together."""
 
     @property
     def crowded(self) -> bool:
-        """Whether they must take turns."""
+        """Whether the residents must take turns."""
         return self.demand > len(self.devices)
 
     @property
     def load(self) -> float:
-        """Demand by devices: the paper's height, not rounded up."""
+        """demand / devices: the paper's height, not rounded up."""
         return self.demand / len(self.devices)
 
     @property
@@ -62,28 +62,28 @@ class Home:
 
     @property
     def spare(self) -> int:
-        """Devices that nobody here asked for."""
+        """Devices above the demand; negative if oversubscribed."""
         return len(self.devices) - self.demand
 
     def put(self, number: int) -> Devices:
-        """Take free devices, the first ones."""
-        taken = tuple(self.free[:number])
+        """Take the first `number` free devices."""
+        devices = tuple(self.free[:number])
         del self.free[:number]
-        return taken
+        return devices
 
     def back(self, devices: Iterable[int]) -> None:
-        """They are free again."""
+        """Free these devices."""
         self.free = sorted([*self.free, *devices])
 
 
 class Homes:
-    """All homes of a cluster, and the servers that are none."""
+    """All homes of a cluster, and the idle servers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.all: list[Home] = []
         self.of: dict[int, Home] = {}
-        """By job."""
+        """By the number of a job, its home."""
         self._idle = set(range(len(cluster.nodes)))
 
     def __iter__(self) -> Iterator[Home]:
@@ -100,7 +100,7 @@ class Homes:
         if same is not None and same.spare >= gpus:
             return Case.AFFINE, same
         if (nodes := self._servers(gpus, job.gpu_type)) is not None:
-            return Case.IDLE, self._found(nodes, gpus)
+            return Case.IDLE, self._establish(nodes, gpus)
         other = min(
             (home for home in fitting if home.spare >= gpus), key=lambda home: (home.spare, home.nodes), default=None
         )
@@ -109,7 +109,7 @@ class Homes:
         return (Case.OVERSUBSCRIBED, same) if same is not None else (Case.QUEUED, None)
 
     def room_on(self, kind: str, gpus: int) -> Home | None:
-        """A home on that type where so many devices are free and nobody takes turns; idle servers are made one."""
+        """A home of that type with `gpus` free devices and no turns; idle servers are turned into one."""
         nodes = self.cluster.nodes
         fitting = [
             home for home in self.all
@@ -118,16 +118,16 @@ class Homes:
         if fitting:
             return min(fitting, key=lambda home: (home.affinity != gpus, home.spare, home.nodes))
         servers = self._servers(gpus, kind)
-        return None if servers is None else self._found(servers, gpus)
+        return None if servers is None else self._establish(servers, gpus)
 
     def settle(self, job: JobView, home: Home) -> None:
-        """A job lives there from now on, and has the last turn."""
+        """Add a job to a home; its turn comes last."""
         home.residents.append(job)
         home.demand += job.gpus
         self.of[job.number] = home
 
     def leave(self, job: JobView) -> Home:
-        """It does not any more; an empty home is idle servers again."""
+        """Remove a job from its home, which is returned; an empty home is dissolved into idle servers."""
         home = self.of.pop(job.number)
         home.residents.remove(job)
         home.demand -= job.gpus
@@ -140,12 +140,12 @@ class Homes:
         return job.gpu_type is None or self.cluster.nodes[home.nodes[0]].type == job.gpu_type
 
     def _servers(self, gpus: int, kind: str | None) -> tuple[int, ...] | None:
-        """Idle servers: the first of the smallest that are enough, or several of one type."""
+        """Idle servers: the first of the smallest that suffice, or several of one type."""
         rows: dict[str, list[tuple[int, int]]] = {}
         for node in sorted(self._idle):
-            one = self.cluster.nodes[node]
-            if kind in (None, one.type):
-                rows.setdefault(one.type, []).append((one.devices, node))
+            server = self.cluster.nodes[node]
+            if kind in (None, server.type):
+                rows.setdefault(server.type, []).append((server.devices, node))
         for row in rows.values():
             enough = [(size, node) for size, node in row if size >= gpus]
             if enough:
@@ -153,15 +153,15 @@ class Homes:
         largest = max(node.devices for node in self.cluster.nodes)
         for row in rows.values():
             if gpus > largest and sum(size for size, _ in row) >= gpus:
-                taken, left = [], gpus
-                for size, node in sorted(row, key=lambda one: (-one[0], one[1])):
-                    if left > 0:
-                        taken.append(node)
-                        left -= size
-                return tuple(sorted(taken))
+                chosen, missing = [], gpus
+                for size, node in sorted(row, key=lambda entry: (-entry[0], entry[1])):
+                    if missing > 0:
+                        chosen.append(node)
+                        missing -= size
+                return tuple(sorted(chosen))
         return None
 
-    def _found(self, nodes: tuple[int, ...], affinity: int) -> Home:
+    def _establish(self, nodes: tuple[int, ...], affinity: int) -> Home:
         devices = [device for node in nodes for device in self.cluster.devices_of(node)]
         home = Home(nodes, devices, affinity)
         self.all.append(home)

@@ -1,4 +1,4 @@
-"""As close together as a job still insists on: Philly's way through servers, racks and RDMA domains."""
+"""Philly's locality levels: servers, racks and RDMA domains, as close together as a job still insists on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRICT, DOMAIN, ANYWHERE = range(3)
 
 
 class Locality(Placer):
-    """`take` is strict; `at` takes a degree. Where a cluster has no racks (domains) it is one."""
+    """`take` is strict; `at` takes a degree. A cluster without racks (domains) counts as a single one."""
 
     id = "locality"
 
@@ -31,17 +31,17 @@ class Locality(Placer):
     def _groups(self, level: str) -> list[list[int]]:
         if level not in self.cluster.groups:
             return [list(range(len(self.cluster.nodes)))]
-        found: dict[int, list[int]] = {}
+        members: dict[int, list[int]] = {}
         for node, device in enumerate(self.cluster.first):
-            found.setdefault(self.cluster.groups[level][device], []).append(node)
-        return list(found.values())
+            members.setdefault(self.cluster.groups[level][device], []).append(node)
+        return list(members.values())
 
     def take(self, job: JobView, number: int) -> Devices | None:
-        """Without any compromise."""
+        """At the strict degree."""
         return self.at(job, number, STRICT)
 
     def at(self, job: JobView, number: int, degree: int) -> Devices | None:
-        """With a degree of compromise; None, and nothing changes, if there is no place."""
+        """At a degree of compromise; None, and nothing changes, if there is no place."""
         if number > self.free:
             return None
         if number <= self._largest and (node := self._fitting(job, number)) is not None:
@@ -57,7 +57,7 @@ class Locality(Placer):
         return None
 
     def some(self, job: JobView, number: int, degree: int) -> Devices:
-        """What there is of it at that degree, to be held; at most `number` - 1 devices are of use before all are."""
+        """Free devices at that degree, at most `number`, for a job to hold until it can have all of them."""
         if not self.free:
             return ()
         if degree == STRICT and number <= self._largest:
@@ -68,15 +68,15 @@ class Locality(Placer):
         return self._grab([(node, part) for node, part in parts if part])
 
     def _fitting(self, job: JobView, number: int) -> int | None:
-        """The server that has least to spare: jobs below a server are packed."""
-        found: tuple[int, int] | None = None
+        """Best fit: the server with the fewest spare devices, since jobs smaller than a server are packed."""
+        best: tuple[int, int] | None = None
         for pool in self.book.pools_for(job.gpu_type):
             for free in range(number, pool.size + 1):
                 if pool.by_free[free]:
-                    best = (free - number, pool.by_free[free][0])
-                    found = best if found is None else min(found, best)
+                    candidate = (free - number, pool.by_free[free][0])
+                    best = candidate if best is None else min(best, candidate)
                     break
-        return None if found is None else found[1]
+        return None if best is None else best[1]
 
     def _by_occupancy(self, degree: int) -> Iterable[list[int]]:
         """Groups of servers, the emptiest first."""
@@ -88,7 +88,7 @@ class Locality(Placer):
         return (self._nodes[degree][number] for number in order)
 
     def _parts(self, job: JobView, group: list[int], number: int) -> list[tuple[int, int]]:
-        """From the servers of a group with most free devices on, as many as needed or there are."""
+        """(server, devices) from the emptiest server of a group on, up to `number` devices."""
         parts = []
         everywhere = len(group) == len(self.cluster.nodes)
         for free, node in self._by_free(job) if everywhere else self._by_free_in(job, group):
@@ -99,7 +99,7 @@ class Locality(Placer):
         return parts
 
     def _by_free(self, job: JobView) -> Iterator[tuple[int, int]]:
-        """(free devices, server) of all servers that have any, most first; the first server of several."""
+        """(free devices, server) of all servers that have any, most first, then by server."""
         pools = list(self.book.pools_for(job.gpu_type))
         for free in range(self._largest, 0, -1):
             rows = [pool.by_free[free] for pool in pools if free <= pool.size]
@@ -107,7 +107,7 @@ class Locality(Placer):
                 yield free, node
 
     def _by_free_in(self, job: JobView, group: list[int]) -> list[tuple[int, int]]:
-        """The same of the servers of a group."""
+        """The same for the servers of a group."""
         free = [(len(self.book.free_on(node)), node) for node in group if self._allowed(job, node)]
         return sorted((row for row in free if row[0]), key=lambda row: (-row[0], row[1]))
 
@@ -120,11 +120,11 @@ class Locality(Placer):
         return devices
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         self.free += len(devices)
         self.book.give(devices)
 
     def claim(self, devices: Devices) -> None:
-        """These very devices."""
+        """Take exactly these devices."""
         self.free -= len(devices)
         self.book.claim(devices)

@@ -1,4 +1,4 @@
-"""Free devices by node, and nodes by how many they have free; devices of a wished type on few machines."""
+"""Free devices by node, and nodes by their number of free devices; devices of a type on few machines."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class NodePool:
         self.size = size
         self.free = 0
         self.by_free: list[list[int]] = [[] for _ in range(size + 1)]
-        """Node numbers, rising, by how many of their devices are free."""
+        """By number of free devices: the node numbers, rising."""
 
 
 class NodeBook:
-    """Which devices of which nodes are free; the cost of a change is in the logarithm of the nodes."""
+    """Which devices of which nodes are free; nodes are found by bisection."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.pools: list[NodePool] = []
         self._pool_of: list[NodePool] = []
         self._free: list[list[int]] = []
-        known: dict[tuple[str, int], NodePool] = {}
+        pools: dict[tuple[str, int], NodePool] = {}
         for number, node in enumerate(cluster.nodes):
-            pool = known.get((node.type, node.devices))
+            pool = pools.get((node.type, node.devices))
             if pool is None:
-                pool = known[node.type, node.devices] = NodePool(node.type, node.devices)
+                pool = pools[node.type, node.devices] = NodePool(node.type, node.devices)
                 self.pools.append(pool)
             pool.by_free[node.devices].append(number)
             pool.free += node.devices
@@ -46,7 +46,7 @@ class NodeBook:
         return self._free[node]
 
     def pools_for(self, kind: str | None) -> Iterator[NodePool]:
-        """Those of a type, or all, in the order of the cluster."""
+        """The pools of a type (None: all), in the order of the cluster."""
         return (pool for pool in self.pools if kind is None or pool.kind == kind)
 
     def trials(self) -> list[PoolTrial]:
@@ -57,15 +57,15 @@ class NodeBook:
         return [PoolTrial(pool.kind, pool.size, free[id(pool)]) for pool in self.pools]
 
     def take(self, node: int, number: int) -> list[int]:
-        """The first free devices of a node."""
+        """Take the first free devices of a node."""
         free = self._free[node]
-        taken = free[:number]
+        devices = free[:number]
         self._change(node, len(free), len(free) - number)
         del free[:number]
-        return taken
+        return devices
 
     def claim(self, devices: Devices) -> None:
-        """These very devices."""
+        """Take exactly these devices."""
         for device in devices:
             node = self.cluster.node_of[device]
             free = self._free[node]
@@ -73,7 +73,7 @@ class NodeBook:
             free.remove(device)
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         node_of = self.cluster.node_of
         start = 0
         while start < len(devices):
@@ -96,7 +96,7 @@ class NodeBook:
 
 
 class TypedPools:
-    """A book of free devices by type; whoever asks has counted, so there is always room."""
+    """Free devices by type; callers take no more than are free."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._book = NodeBook(cluster)
@@ -106,24 +106,24 @@ class TypedPools:
         return sum(pool.free for pool in self._book.pools_for(kind))
 
     def take(self, kind: str, number: int) -> Devices:
-        """The tightest machine that has room for all, else whole machines, the emptiest first."""
-        taken: list[int] = []
-        while len(taken) < number:
-            node, part = self._next(kind, number - len(taken))
-            taken += self._book.take(node, part)
-        return tuple(sorted(taken))
+        """Best fit: the fullest machine with room for all, else several, the emptiest first."""
+        devices: list[int] = []
+        while len(devices) < number:
+            node, part = self._next(kind, number - len(devices))
+            devices += self._book.take(node, part)
+        return tuple(sorted(devices))
 
     def give(self, devices: Devices) -> None:
-        """They are free again."""
+        """Free these devices."""
         self._book.give(devices)
 
-    def _next(self, kind: str, wanted: int) -> tuple[int, int]:
-        """(node, how many of its devices)."""
-        found = [
-            (free < wanted, free if free >= wanted else -free, row[0], min(free, wanted))
+    def _next(self, kind: str, number: int) -> tuple[int, int]:
+        """(node, number of its devices to take)."""
+        candidates = [
+            (free < number, free if free >= number else -free, row[0], min(free, number))
             for pool in self._book.pools_for(kind)
             for free, row in enumerate(pool.by_free)
             if free and row
         ]
-        _, _, node, part = min(found)
+        _, _, node, part = min(candidates)
         return node, part

@@ -1,7 +1,7 @@
-"""Which of many jobs would find a place, one after the other, as `take` would place them: by counts alone.
+"""Which of many jobs would fit, one after another, if `take` placed them: by counts alone.
 
-While jobs only come, what a node has free only falls. So the first node with room for a size is never before the one
-that was found last for that size, and a trial of n jobs takes O(n + nodes) steps for each size.
+While jobs are only added, the free devices of a node only fall. So the first node with room for a size is never before
+the last one found for that size, and a trial of n jobs takes O(n + nodes) steps for each size.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from paictl.sim.view import JobView
 
 
 class Trial(Protocol):
-    """Places jobs for good; begin another trial to try others."""
+    """Jobs cannot be removed again; start another trial to try others."""
 
     def take(self, job: JobView, number: int) -> bool:
-        """Whether so many devices are left for a job; they are then gone."""
+        """Whether a job fits on `number` free devices; if so, they are taken."""
 
 
 class CountTrial:
-    """Devices of each type, wherever they are; `free`: by type, in the order of the cluster."""
+    """Free devices of each type, on any node; `free`: by type, in the order of the cluster."""
 
     def __init__(self, free: dict[str, int]) -> None:
         self._free = free
 
     def take(self, job: JobView, number: int) -> bool:
-        """All of one type if one has enough, of several if the job does not mind."""
+        """All of one type if one has enough, else of several if the job has no type."""
         kinds = [job.gpu_type] if job.gpu_type is not None else list(self._free)
         for kind in kinds:
             if self._free.get(kind, 0) >= number:
@@ -42,20 +42,20 @@ class CountTrial:
 
 
 class PoolTrial:
-    """Nodes of one type and size; `free`: what each has free, in the order of the cluster."""
+    """Nodes of one type and size; `free`: free devices of each node, in the order of the cluster."""
 
     def __init__(self, kind: str, size: int, free: list[int]) -> None:
         self.kind = kind
         self._size = size
         self._free = free
-        self._left = sum(free)
+        self._total = sum(free)
         self._idle = free.count(size)
         self._first = [0] * (size + 1)
-        """By size of a part: no node before has room for it."""
+        """By size of a part: no node before this one has room for it."""
 
     def take(self, number: int) -> bool:
         """Whole nodes and one part of a node."""
-        if number > self._left:
+        if number > self._total:
             return False
         whole, rest = divmod(number, self._size)
         if whole > self._idle:
@@ -67,7 +67,7 @@ class PoolTrial:
             if before is not None:
                 self._free, self._idle, self._first = before
             return False
-        self._left -= number
+        self._total -= number
         return True
 
     def _use(self, part: int) -> bool:
@@ -84,7 +84,7 @@ class PoolTrial:
 
 
 class NodeTrial:
-    """As few nodes as there can be, of one type and size."""
+    """As few nodes as possible, of one type and size."""
 
     def __init__(self, pools: Sequence[PoolTrial]) -> None:
         self._pools = pools

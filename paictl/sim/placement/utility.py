@@ -1,7 +1,8 @@
-"""SC'17 (Amaral et al.): what a mapping of a job onto the sockets of a machine is worth to the job and to the system.
+"""SC'17 (Amaral et al.): the utility of a mapping of a job onto the sockets of a machine, to the job and the system.
 
 Costs are between `FLOOR` and 1: communication (distances between the job's devices), interference (time alone by time
-beside the others), fragmentation (what stays free on the machine). Their weights are equal. Nothing here has a state.
+beside the others), fragmentation (the part of the machine that stays free). Their weights are equal. All functions are
+pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from paictl.frozen import frozen
 from paictl.sim.view import JobView
 
 FLOOR: Final = 0.01
-"""The least that anything costs; what costs nothing has it."""
+"""Lower bound of every cost, so that utilities stay finite."""
 NEAR: Final = 1
 APART: Final = 20
 """Distance of two devices of one socket, and of two sockets (the artifact's `infra-*.json`)."""
@@ -25,7 +26,7 @@ _DIGITS: Final = 9
 
 @frozen
 class JobKind:
-    """What is asked of a job to place it; jobs of one kind are alike."""
+    """The properties of a job that decide its placement; jobs of one kind are interchangeable."""
 
     model: str
     gpus: int
@@ -44,17 +45,17 @@ class Resident(NamedTuple):
 
     kind: int
     sockets: tuple[int, ...]
-    """Those of the machine on which it has devices, counted from 0."""
+    """The sockets on which it has devices, numbered within the machine from 0."""
 
 
 class Shape(NamedTuple):
-    """All that counts of a machine: machines of one shape are alike."""
+    """The state of a machine that decides placement; machines of one shape are interchangeable."""
 
     type: str
     sizes: tuple[int, ...]
     """Devices of each socket."""
     free: tuple[int, ...]
-    """Those of them that nobody has."""
+    """Free devices of each socket."""
     residents: tuple[Resident, ...]
     """In the order of kinds and sockets."""
 
@@ -65,34 +66,34 @@ class Mapped(NamedTuple):
     counts: tuple[int, ...]
     """Devices of each socket."""
     system: float
-    """Utility that the system sees: fragmentation and the harm to others count as well."""
+    """Utility to the system: fragmentation and the interference with others count as well."""
     job: float
-    """Utility that the job sees, 1 on a machine of its own."""
+    """Utility to the job, 1 on a machine of its own."""
 
 
 def beside_rate(beside: Mapping[str, float], model: str, gpus: int) -> float:
-    """Rate of a job near one of that model on so many devices; 1 if nobody measured it."""
+    """Rate of a job beside one of that model on `gpus` devices; 1 if it was not measured."""
     return beside.get(f"{model}*{gpus}", beside.get(model, 1.0))
 
 
 def splits(free: Sequence[int], number: int) -> Iterator[tuple[int, ...]]:
-    """Every way to take devices from sockets: both the job and the machine are cut in two until a socket is left.
+    """Every way to take devices from sockets, as counts by socket: job and machine are bisected down to one socket.
 
-    What has most of the job on the earlier half comes first. Devices of one socket are alike.
+    Splits with more of the job on the earlier half come first. Devices of one socket are interchangeable.
     """
     if len(free) == 1:
         yield (number,)
         return
     half = (len(free) + 1) // 2
-    left, right = free[:half], free[half:]
-    for first in range(min(number, sum(left)), max(0, number - sum(right)) - 1, -1):
-        for one in splits(left, first):
-            for other in splits(right, number - first):
-                yield one + other
+    near, far = free[:half], free[half:]
+    for first in range(min(number, sum(near)), max(0, number - sum(far)) - 1, -1):
+        for counts in splits(near, first):
+            for far_counts in splits(far, number - first):
+                yield counts + far_counts
 
 
 def communication(counts: Sequence[int], sizes: Sequence[int]) -> float:
-    """Distances of all pairs, above those on an idle machine, by the worst (20 a device: the artifact's table)."""
+    """Sum of distances of all pairs, less that on an idle machine, by the worst (20 a device: the artifact's table)."""
     number = sum(counts)
     most: list[int] = []
     for size in sorted(sizes, reverse=True):
@@ -107,7 +108,7 @@ def _distances(counts: Sequence[int]) -> int:
 
 
 def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[JobKind]) -> Mapped:
-    """What that mapping is worth."""
+    """The utilities of a mapping (`counts` of devices by socket) on a machine of that shape."""
     used = tuple(socket for socket, count in enumerate(counts) if count)
     suffered, caused = [], []
     own = Resident(kind, used)
@@ -124,15 +125,15 @@ def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[JobK
 
 
 def _felt(job: Resident, other: Resident, kinds: Sequence[JobKind]) -> float:
-    """Time alone where it is, by time near the other; 1 where it feels nothing."""
+    """A job's time alone by its time beside `other`, on its sockets; 1 if there is no interference."""
     own, near = kinds[job.kind], kinds[other.kind]
     level = "socket" if len(job.sockets) == 1 else "node"
     alone = dict(own.sensitivity).get(level, 1.0) if own.gpus > 1 else 1.0
     return min(1.0, beside_rate(dict(own.beside), near.model, near.gpus) / alone) if alone else 1.0
 
 
-def _mean(felt: Sequence[float]) -> float:
-    slowed = [one for one in felt if one < 1.0]
+def _mean(costs: Sequence[float]) -> float:
+    slowed = [cost for cost in costs if cost < 1.0]
     return max(FLOOR, fsum(slowed) / len(slowed)) if slowed else FLOOR
 
 
@@ -141,10 +142,10 @@ def _root(cost: float) -> float:
 
 
 def mappings(kind: int, number: int, shape: Shape, kinds: Sequence[JobKind]) -> tuple[Mapped, ...]:
-    """Those worth choosing from, best for the system first; each one that follows is better for the job."""
-    every = [judge(kind, counts, shape, kinds) for counts in splits(shape.free, number)]
-    kept: list[Mapped] = []
-    for one in sorted(every, key=lambda found: -found.system):
-        if not kept or one.job > kept[-1].job:
-            kept.append(one)
-    return tuple(kept)
+    """The Pareto-optimal mappings, best for the system first; each later one is better for the job."""
+    candidates = [judge(kind, counts, shape, kinds) for counts in splits(shape.free, number)]
+    chosen: list[Mapped] = []
+    for mapped in sorted(candidates, key=lambda mapped: -mapped.system):
+        if not chosen or mapped.job > chosen[-1].job:
+            chosen.append(mapped)
+    return tuple(chosen)

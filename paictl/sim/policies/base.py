@@ -1,4 +1,4 @@
-"""What policies are made from: parameters, a placement, and a list of actions that grows while the policy decides."""
+"""The base of policies: parameters, a placement, and a list of actions that grows while the policy decides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Where = Literal["count", "consolidate"]
 
 @frozen
 class Parameters:
-    """What every policy has; a policy adds its own by a subclass, and changes a default by declaring it again."""
+    """The parameters of every policy; a subclass adds a policy's own, or declares one again with another default."""
 
     placement: Where = parameter("count", "where devices come from: count (anywhere), consolidate (fewest nodes)")
     suspend: Span = parameter(Span(0), "cost of a preempted job's next start")
@@ -43,34 +43,35 @@ class Parameters:
 
 @frozen
 class Setup:
-    """What a policy is made for."""
+    """The cluster and the run that a policy is made for."""
 
     cluster: Cluster
     seed: int = 0
     history: Sequence[int] = ()
-    """GPU time (device-milliseconds at the reference) of jobs like those that will come; given to those policies that
+    """GPU time (device-milliseconds at the reference) of jobs like those that will come; only for policies that
     declare DISTRIBUTION."""
     requests: Sequence[ResourceRequest] = ()
-    """The requests of jobs like those that will come, one each; given to those policies that declare REQUESTS."""
+    """The requests of jobs like those that will come, one each; only for policies that declare REQUESTS."""
     tenants: Mapping[str, int] = field(default_factory=dict)
-    """The VCs of the trace, each with the GPU time of its jobs: what an administrator sets quotas by."""
+    """The VCs of the trace, each with the GPU time of its jobs, from which default quotas follow."""
     windows: Windows = NO_WINDOWS
-    """Maintenance windows, known from the beginning; what runs there when one begins is interrupted as by a failure."""
+    """Maintenance windows, known from the beginning; jobs that run there when one begins are interrupted as by a
+    failure."""
 
 
 class Policy(ABC):
     """A policy: class attributes say what it is, `plan` what it does.
 
     `plan` uses `start`, `preempt` and `act`; the devices of jobs that ended are back in `self.placement` before it is
-    called. Keep what you need to know of jobs in structures of your own, sorted, so that a decision looks at what the
-    event can change and not at everybody who waits.
+    called. Keep what you need to know of jobs in sorted structures of your own, so that a decision looks only at what
+    the event can change and not at every waiting job.
     """
 
     id: ClassVar[str]
     title: ClassVar[str]
     """One line."""
     paper: ClassVar[str]
-    """Where it is from; "from secondary source only" where the paper could not be had."""
+    """Its source; "from secondary source only" if the paper was not available."""
     knows: frozenset[Knowledge] = NOTHING
     transparent: bool = False
     """Whether it can run any job on fewer devices than the job asked for."""
@@ -78,13 +79,13 @@ class Policy(ABC):
     """Whether it chooses batch sizes: a job with a training profile may then have any number of devices that the
     profile allows, and `rates` must know what follows (`rates.TrainingRates`)."""
     shares: bool = False
-    """Whether it places shares of devices, CPUs and memory. Under all others a share has a device of its own, and jobs
-    without devices are left out."""
+    """Whether it places shares of devices, CPUs and memory. Under all other policies a share gets a whole device, and
+    jobs without devices are left out."""
     endures: bool = False
-    """Whether it can be played on devices that fail: it takes devices from `self.placement` alone and never reckons
-    with more of them than are free or held; or it overrides `hardware`."""
+    """Whether it supports devices that fail: it takes devices from `self.placement` alone and never counts on more than
+    are free or held; or it overrides `hardware`."""
     choices: tuple[str, ...] = ()
-    """Choices that the paper leaves open: what we do, and why."""
+    """Our answers to what the paper leaves open, and why."""
     Parameters: ClassVar[type[Any]] = Parameters
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
@@ -108,11 +109,11 @@ class Policy(ABC):
         """Look at what happened and act."""
 
     def wake(self) -> Millis | None:
-        """When to be asked next although nothing happens."""
+        """The time of the next decision if no event comes before it; None: wait for an event."""
         return None
 
     def make_placement(self) -> Placer:
-        """The book of devices; override for one with parameters."""
+        """The placement; override for one with parameters."""
         name = self.p.placement
         if name not in PLACEMENTS:
             raise ParameterError(
@@ -123,11 +124,11 @@ class Policy(ABC):
         return PLACEMENTS[name](self.cluster)
 
     def make_rates(self) -> Rates:
-        """The physics; override where the paper has another one."""
+        """The rates at which jobs progress; override if the paper has another model."""
         return Rates(self.cluster, located=self.placement.located, overhead=self.p.overhead)
 
     def notes(self, _: JobView, /) -> Mapping[str, float]:
-        """What to write beside a job in the results, when it has left."""
+        """Columns for a job's row of the results, once it has left."""
         return _NO_NOTES
 
     def counted(self) -> Mapping[str, float]:
@@ -137,7 +138,7 @@ class Policy(ABC):
     # --- to be used in `plan`
 
     def start(self, job: JobView, number: int | None = None) -> bool:
-        """Start a job where the placement says; False, and nothing happens, if there is no place."""
+        """Start a job on devices that the placement chooses; False, and nothing changes, if there is no place."""
         devices = self.placement.take(job, job.gpus if number is None else number)
         if devices is None:
             return False
@@ -151,25 +152,25 @@ class Policy(ABC):
         self._actions.append(Preempt(job, keep))
 
     def act(self, action: Action) -> None:
-        """Any other action; keep `self.placement` in step with it yourself, and `hold` what a job has."""
+        """Add any other action; keep `self.placement` in step with it yourself, and `hold` the job's devices."""
         self._actions.append(action)
 
     def hold(self, job: JobView, devices: Devices) -> None:
-        """Remember what a job has, for when it ends: those devices are then given back."""
+        """Record a job's devices, which are freed when it ends."""
         self._held[job.number] = devices
 
     def let_go(self, job: JobView) -> None:
-        """Forget what a job had; the devices themselves stay as they are in `self.placement`."""
+        """Forget a job's devices without freeing them in `self.placement`."""
         self._held.pop(job.number, None)
 
     def held(self, job: JobView) -> Devices:
-        """What a job has, actions of this decision included."""
+        """A job's devices, including actions of this decision."""
         return self._held.get(job.number, ())
 
     # --- for the engine
 
     def decide(self, moment: Trigger) -> Sequence[Action]:
-        """Give back what the jobs that ended had, then plan."""
+        """Free the devices of jobs that ended, then plan."""
         self.now = moment.now
         self._actions = []
         for job in moment.ended:
@@ -180,7 +181,7 @@ class Policy(ABC):
         return self._actions
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
-        """Devices failed (whoever had them has ended) or are repaired; override where there are books beside the
+        """Devices failed (jobs on them have ended) or were repaired; override if the policy keeps other books than the
         placement."""
         if repaired:
             self.placement.repair(repaired)
@@ -188,7 +189,7 @@ class Policy(ABC):
             self.placement.fail(failed)
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
-        """A job ended that had these devices; override where a placement wants to know more."""
+        """Free the devices of a job that ended; override if the placement needs to know more."""
         if devices:
             self.placement.give(devices)
 

@@ -1,7 +1,7 @@
-"""What Pollux and Sia share: jobs that measure themselves while they train, and batch sizes that follow from it.
+"""The base of Pollux and Sia: jobs that measure themselves while they train, and choose their batch size by it.
 
-A job is seen at most once an interval. It restarts whenever its devices change, then trains with the batch size that
-its own measurements make best, and chooses anew at the end of each epoch and at each interval.
+The devices of a job change at most once an interval. Then it restarts, trains with the best batch size by its own
+measurements, and chooses again at the end of each epoch and of each interval.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _MORE: Final = 1.25
-"""A model is fitted anew for other numbers of nodes or replicas, and for so many times as many measurements."""
+"""A model is fitted again for new numbers of nodes or replicas, and after this multiple of the measurements."""
 MOST_REPLICAS: Final = 64
-"""Of one job (their simulators)."""
+"""The most replicas of one job, as in their simulators."""
 
 
 @frozen
 class TuningParameters(Parameters):
-    """Those of both."""
+    """The parameters of both policies."""
 
     interval: Span = parameter(Span(60_000), "interval between allocations", least=0.001, most=1e9)
 
 
 class Learner:
-    """What one job has measured of itself: times of steps by type of device, and its gradients."""
+    """The measurements of one job: times of steps by type of device, and gradients."""
 
     def __init__(self, job: JobView, training: TrainingProfile, *, blind: bool) -> None:
         self.job = job
         self.training = training
         self.noise: Gradients | None = None
-        """Of the epoch that it was in last."""
+        """Gradients of the last measured epoch."""
         self.models: dict[str, StepModel] = {}
         """By type, in the order in which they were tried."""
         self.version = 0
-        """Raised whenever it knows something new."""
+        """Raised with each new measurement that changes predictions."""
         self._blind = blind
-        """Whether it takes all types for one."""
+        """Whether all types count as one."""
         self._rows: dict[str, dict[tuple[int, int, int], Measurement]] = {}
         self._places: dict[str, set[tuple[int, int]]] = {}
-        """(nodes, replicas) that were measured."""
+        """By type: the measured (nodes, replicas)."""
         self._fitted: dict[str, int] = {}
-        """Measurements at the last fit."""
+        """By type: the number of measurements at the last fit."""
         self._most: dict[str, int] = {}
 
     def kind(self, kind: str) -> str:
-        """The type as its model has it."""
+        """The type by which models are stored."""
         return "" if self._blind else kind
 
     def most(self, kind: str) -> int:
-        """The most replicas that it ever had on a type; 0: it was never there."""
+        """The most replicas that the job ever had on a type; 0: it never ran there."""
         return self._most.get(self.kind(kind), 0)
 
     def measure(self, kind: str, placement: Placement, size: BatchSize, epoch: int) -> None:
-        """It ran so, in that epoch."""
+        """Record a step of the job with this placement and batch size, in that epoch."""
         training, nodes, replicas, name = self.training, len(placement), sum(placement), self.kind(kind)
         noise = training.gradients(size.total(replicas), epoch)
         if noise != self.noise:
@@ -85,8 +85,8 @@ class Learner:
         self.version += 1
 
     def goodputs(self, kind: str, nodes: Sequence[int], replicas: Sequence[int], bound: int) -> BestSizes:
-        """Of each number of nodes and replicas on a type that it has tried, with batch sizes up to a bound."""
-        assert self.noise is not None  # noqa: S101 it has run
+        """Predictions for each (nodes, replicas) on a type that the job has tried, with batch sizes up to `bound`."""
+        assert self.noise is not None  # noqa: S101 the job has run
         training = self.training
         return best_sizes(
             self.models[self.kind(kind)], self.noise, (training.batches[0], max(bound, training.batches[0])),
@@ -94,7 +94,7 @@ class Learner:
         )  # fmt: skip
 
     def choose(self, kind: str, placement: Placement) -> BatchSize:
-        """The batch size with which it trains there."""
+        """The batch size with which the job trains on a placement."""
         training, replicas = self.training, sum(placement)
         least, largest = training.local(kind)
         if training.fixed:
@@ -103,7 +103,7 @@ class Learner:
         if model is None or self.noise is None:
             return training.asked(max(training.batches[0], least * replicas), replicas, kind, placement)
         times = training.times(kind)
-        assert times is not None  # noqa: S101 it runs there
+        assert times is not None  # noqa: S101 the job runs on that type
         largest = max(least, min(largest, times.most_on(placement)))
         best = best_sizes(
             model, self.noise, training.batches, (least, largest), [len(placement)], [replicas]
@@ -123,39 +123,39 @@ class _Stay:
         self.kind = kind
         self.placement = placement
         self.ready = ready
-        """When its restart is over."""
+        """When the restart is over."""
         self.size = size
         self.epoch = -1
-        """In which it has trained since it chose the size; -1: it restarts."""
+        """The epoch in which the size was chosen; -1: the job is restarting."""
 
 
 class BatchTuning(Policy):
-    """Nothing is given or taken between two intervals; a subclass says in `turn` what to give."""
+    """Devices change only at the end of an interval; a subclass allocates them in `turn`."""
 
     knows = frozenset({Knowledge.TRAINING, Knowledge.SCALING, Knowledge.THROUGHPUT, Knowledge.FACTS})
     tunes = True
     blind = False
-    """Whether it takes all types of devices for one."""
+    """Whether all types of devices count as one."""
     rates: TrainingRates
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self.jobs: dict[int, JobView] = {}
-        """Those that are there, in the order of arrival."""
+        """Jobs that have not ended, in the order of arrival."""
         self.learners: dict[int, Learner] = {}
-        """Of those that have a training profile."""
+        """Of the jobs that have a training profile."""
         self.restarts: dict[int, int] = {}
-        """Times that a job was started; those that ended are in `_ended`."""
+        """By job, the number of its starts."""
         self._stays: dict[int, _Stay] = {}
         self._ended = [0, 0]
-        """Jobs and their restarts."""
+        """Number of ended jobs, and their restarts."""
         self._news = False
 
     # --- to be overridden
 
     @abstractmethod
     def turn(self) -> None:
-        """An interval is over: `take` and `start_on` whom it concerns."""
+        """An interval is over: reallocate devices with `take` and `start_on`."""
 
     def left(self, job: JobView, /) -> None:
         """A job ended."""
@@ -163,7 +163,7 @@ class BatchTuning(Policy):
     # --- for subclasses
 
     def start_on(self, job: JobView, devices: Devices, *, restart: bool = True) -> None:
-        """Let a job that waits run on these devices, which are free; without `restart` it goes on at once."""
+        """Run a waiting job on these free devices; without `restart` it continues at once."""
         self.act(Start(job, devices))
         self.hold(job, devices)
         self.restarts[job.number] = self.restarts.get(job.number, 0) + restart
@@ -178,25 +178,25 @@ class BatchTuning(Policy):
             self._train(job, stay)
 
     def take(self, job: JobView) -> None:
-        """Take a running job's devices; it waits."""
+        """Take a running job's devices away; it waits."""
         self.act(Preempt(job))
         self.let_go(job)
         self._stays.pop(job.number, None)
         self.rates.sizes.pop(job.number, None)
 
     def restarting(self, job: JobView) -> bool:
-        """Whether it holds devices and makes no progress yet."""
+        """Whether the job holds devices but makes no progress yet."""
         stay = self._stays.get(job.number)
         return stay is not None and stay.ready > self.now
 
     def restarts_of(self, job: JobView) -> int:
-        """How often it started again."""
+        """How often the job was restarted."""
         return max(0, self.restarts.get(job.number, 0) - 1)
 
     # --- the interval
 
     def plan(self, moment: Trigger) -> None:
-        """Note who came and went; let jobs measure and choose; at the end of an interval, turn."""
+        """Update the jobs; let jobs measure and choose; at the end of an interval, `turn`."""
         for job in moment.arrived:
             self.jobs[job.number] = job
             if job.training is not None:
@@ -210,7 +210,7 @@ class BatchTuning(Policy):
         if over and (self._news or self.learners):
             before = len(self._actions)
             self.turn()
-            self._news = len(self._actions) > before  # until nothing changes any more
+            self._news = len(self._actions) > before  # turn again until nothing changes
 
     def wake(self) -> Millis | None:
         """The end of the interval, of an epoch, or of a restart."""
@@ -226,14 +226,14 @@ class BatchTuning(Policy):
         return min(times, default=None)
 
     def make_rates(self) -> Rates:
-        """They follow from batch sizes."""
+        """Rates that follow from batch sizes."""
         return TrainingRates(self.cluster, overhead=self.p.overhead)
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
-        """Its devices are free at the next interval."""
+        """Nothing: its devices are free at the next interval."""
 
     def counted(self) -> Mapping[str, float]:
-        """How often a job started again, on average."""
+        """Mean number of restarts of a job."""
         jobs, restarts = self._ended
         return {"restarts": restarts / jobs if jobs else 0.0}
 
@@ -244,7 +244,7 @@ class BatchTuning(Policy):
         self.left(job)
 
     def _advance(self, job: JobView, stay: _Stay, *, over: bool) -> None:
-        """Measure and choose, where the interval or an epoch is over."""
+        """Measure and choose, if the interval or an epoch is over."""
         if self.now < stay.ready:
             return
         if stay.epoch < 0:
@@ -261,7 +261,7 @@ class BatchTuning(Policy):
             self._train(job, stay)
 
     def _train(self, job: JobView, stay: _Stay) -> None:
-        """Its rate is that of the batch size and the epoch of now."""
+        """Update the rate to the present batch size and epoch."""
         self.rates.sizes[job.number] = stay.size
         stay.epoch = job.epoch(self.now)
         self.act(Colocate(job, self.held(job)))

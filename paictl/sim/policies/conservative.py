@@ -1,4 +1,4 @@
-"""Conservative backfill: every waiting job has a reservation, and nobody may delay the reservation of another."""
+"""Conservative backfill: every waiting job has a reservation, which no other job may delay."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Parts = Mapping[str, int]
 
 
 class Profile:
-    """Free devices of each type over time, as planned: steps that begin at rising instants; the last one never ends."""
+    """Planned free devices of each type over time: steps that begin at rising instants; the last step never ends."""
 
     def __init__(self, total: Parts) -> None:
         self._times = [0]
         self._rows = {kind: [number] for kind, number in total.items()}
         self._none_before: dict[tuple[str, int, int], int] = {}
-        """(type, devices, milliseconds) → an instant before which there is no such place. A search begins there: the
-        next days are full, and each of thousands of reservations would look through all of them. Plans that only fill
-        up keep it true."""
+        """(type, devices, milliseconds) → an instant before which there is no such place. A search starts there: the
+        next days are full, and each of thousands of reservations would search all of them. It stays valid while
+        devices are only reserved."""
 
     def pass_to(self, now: int) -> None:
-        """Forget what is over."""
+        """Drop the steps before `now`."""
         place = bisect_right(self._times, now) - 1
         del self._times[:place]
         self._times[0] = now
@@ -42,7 +42,7 @@ class Profile:
             del row[:place]
 
     def change(self, parts: Parts, start: int, end: int) -> None:
-        """So many more devices of each type (fewer: below 0) are free from `start` until `end`."""
+        """Add `parts` to the free devices from `start` until `end`; negative numbers reserve devices."""
         first, last = self._cut(start), self._cut(end)
         for kind, number in parts.items():
             row = self._rows[kind]
@@ -52,11 +52,12 @@ class Profile:
                 self._none_before.clear()
 
     def earliest(self, kind: str | None, number: int, length: int) -> tuple[int, Parts]:
-        """When `number` devices are free for `length` milliseconds, of which types; there must be as many at all.
+        """(start, devices by type) of the first `length` milliseconds in which `number` devices are free throughout.
 
-        Without a type: all of one type, the one that has them first; of several only if none has so many.
+        The cluster must have that many. Without a type: all of the type that has them first; of several types only if
+        no type has that many.
         """
-        kinds = [kind] if kind is not None else [one for one, row in self._rows.items() if row[-1] >= number]
+        kinds = [kind] if kind is not None else [name for name, row in self._rows.items() if row[-1] >= number]
         if not kinds:
             return self._mixed(number, length)
         starts = [(self._start(kind, number, length), place) for place, kind in enumerate(kinds)]
@@ -64,7 +65,7 @@ class Profile:
         return start, {kinds[place]: number}
 
     def merge(self) -> None:
-        """Join steps that are alike."""
+        """Merge neighbouring steps that are equal."""
         rows = list(self._rows.values())
         same = [
             place for place in range(1, len(self._times)) if all(row[place] == row[place - 1] for row in rows)
@@ -75,7 +76,7 @@ class Profile:
                 del row[place]
 
     def _cut(self, at: int) -> int:
-        """The step that begins at an instant; it is made if there is none."""
+        """The index of the step that begins at an instant; split a step if there is none."""
         place = bisect_left(self._times, at)
         if place == len(self._times) or self._times[place] != at:
             self._times.insert(place, at)
@@ -86,7 +87,7 @@ class Profile:
     def _start(self, kind: str, number: int, length: int) -> int:
         times, row = self._times, self._rows[kind]
         least = 1 << max(0, length.bit_length() - 1)
-        key = kind, number, least  # by powers of two: almost every job has a length of its own
+        key = kind, number, least  # lengths rounded down to powers of two, as almost every job has another length
         start: int | None = None
         bound: int | None = None
         for place in range(max(0, bisect_right(times, self._none_before.get(key, 0)) - 1), len(row)):
@@ -103,7 +104,7 @@ class Profile:
         raise AssertionError("the last step has all devices")
 
     def _mixed(self, number: int, length: int) -> tuple[int, Parts]:
-        """Of each type what is free throughout, types in their order."""
+        """As `earliest`, taking the devices of each type that are free throughout, in the order of the types."""
         for place, start in enumerate(self._times):
             last = bisect_left(self._times, start + length)
             least = {kind: min(row[place:last]) for kind, row in self._rows.items()}
@@ -119,7 +120,7 @@ class Profile:
 
 @frozen
 class ConservativeParameters(LimitParameters):
-    """It counts devices, and may stop reserving at some depth of the line."""
+    """Placement by count only, and the number of reservations."""
 
     placement: Literal["count"] = parameter("count", "reservations count devices and do not choose them")
     depth: int = parameter(0, "reserve for at most this many waiting jobs; the others follow in order; 0: for all")
@@ -148,16 +149,16 @@ class Conservative(Limited):
         super().__init__(parameters, setup)
         self._profile = Profile(self.cluster.types)
         self._line: deque[JobView] = deque()
-        """Those that wait without a reservation."""
+        """Jobs that wait without a reservation."""
         self._reserved: dict[int, tuple[JobView, int, Parts]] = {}
         """By number, rising: (job, start, devices)."""
         self._starts: list[tuple[int, int]] = []
         """(start, number) of all reservations, rising."""
         self._parts: dict[int, tuple[Parts, int]] = {}
-        """What those that run have of the profile, and until when."""
+        """By running job: (devices that it takes from the profile, until when)."""
 
     def schedule(self, moment: Trigger, freed: bool) -> None:
-        """Compress if devices are free early, reserve for those that came, start those whose time has come."""
+        """Compress if devices are free early, reserve for jobs that arrived, start jobs whose reservation begins."""
         self._profile.pass_to(self.now)
         for job in moment.ended:
             self._give_back(job)
@@ -180,11 +181,11 @@ class Conservative(Limited):
         return first
 
     def _most(self, job: JobView) -> int:
-        """The devices that it may run on; an elastic job may ask for more, and then waits for good."""
+        """The number of devices on which a job may run; an elastic job that asks for more waits forever."""
         return self.cluster.size if job.gpu_type is None else self.cluster.types.get(job.gpu_type, 0)
 
     def _fill(self) -> None:
-        """Reserve for those that wait, as far as the depth goes."""
+        """Reserve for waiting jobs, up to the depth."""
         depth = self.p.depth or len(self._line) + len(self._reserved)
         for job in list(islice(self._line, max(0, depth - len(self._reserved)))):
             self._line.popleft()
@@ -212,13 +213,13 @@ class Conservative(Limited):
     # --- early ends
 
     def _give_back(self, job: JobView) -> None:
-        """What is left of its time is free."""
+        """Free the rest of the time for which a job that ended was planned."""
         parts, end = self._parts.pop(job.number)
         if end > self.now:
             self._profile.change(parts, self.now, end)
 
     def _extend(self) -> None:
-        """Those that run past their limits keep their devices for some time more."""
+        """Reserve more time for jobs that run past their limits."""
         for end, number, _ in self.planned:
             parts, before = self._parts[number]
             if end > before:
@@ -226,7 +227,7 @@ class Conservative(Limited):
                 self._parts[number] = parts, end
 
     def _compress(self) -> None:
-        """Try all reservations again, one by one in the order of submission; the others stay where they are."""
+        """Recompute all reservations, one by one in the order of submission, while the others stay in place."""
         moved = {}
         for number, (job, start, parts) in self._reserved.items():
             end = start + self.limit(job)

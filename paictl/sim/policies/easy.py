@@ -1,4 +1,4 @@
-"""EASY backfill: the head of the line has a promised start, and others may overtake that do not delay it."""
+"""EASY backfill: the head of the line has a promised start, and jobs that do not delay it may overtake."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from paictl.sim.policies.limits import Limited, LimitParameters
 from paictl.sim.view import JobView
 
 Group = tuple[int, Hashable]
-"""WaitingIndex jobs that are alike for the placement: (devices, placement group)."""
+"""Key of waiting jobs that the placement treats alike: (devices, placement group)."""
 _NEVER: Final = 1 << 80
 """Later than any instant of a run."""
 
 
 class WaitingIndex:
-    """Jobs alike in size and placement group, in the order of arrival, indexed by limit.
+    """Waiting jobs of one size and placement group, in the order of arrival, indexed by limit.
 
-    A tree of minima: the first job whose limit is at most a bound is found in the logarithm of those that wait.
+    A tree of minima finds the first job whose limit is at most a bound in O(log jobs).
     """
 
     __slots__ = ("_jobs", "_leaves", "_tree", "alive")
@@ -33,7 +33,7 @@ class WaitingIndex:
         self.alive = 0
 
     def append(self, job: JobView, limit: int) -> None:
-        """It waits behind all others."""
+        """Add a job behind all others; `limit` in milliseconds."""
         if len(self._jobs) == self._leaves:
             self._grow()
         self._jobs.append(job)
@@ -41,7 +41,7 @@ class WaitingIndex:
         self.alive += 1
 
     def first(self, bound: int = _NEVER - 1) -> tuple[int, JobView] | None:
-        """(place, job) of the first one whose limit is at most `bound`."""
+        """(place, job) of the first job whose limit is at most `bound` milliseconds; None if there is none."""
         tree, node = self._tree, 1
         if tree[1] > bound:
             return None
@@ -52,7 +52,7 @@ class WaitingIndex:
         return place, self._jobs[place]
 
     def remove(self, place: int) -> None:
-        """It does not wait any more; places are valid until the next `append`."""
+        """Remove the job at a place; places are valid until the next `append`."""
         self._set(place, _NEVER)
         self.alive -= 1
 
@@ -67,14 +67,14 @@ class WaitingIndex:
             tree[node] = least
 
     def _grow(self) -> None:
-        """Forget those that left; double the tree if most are still there."""
-        kept = [(job, limit) for job, limit in zip(self._jobs, self._tree[self._leaves :], strict=False)
+        """Drop removed jobs; double the tree if more than half of the jobs still wait."""
+        waiting = [(job, limit) for job, limit in zip(self._jobs, self._tree[self._leaves :], strict=False)
                 if limit < _NEVER]  # fmt: skip
-        while self._leaves < 2 * len(kept):
+        while self._leaves < 2 * len(waiting):
             self._leaves *= 2
         self._tree = [_NEVER] * (2 * self._leaves)
-        self._jobs = [job for job, _ in kept]
-        for place, (_, limit) in enumerate(kept):
+        self._jobs = [job for job, _ in waiting]
+        for place, (_, limit) in enumerate(waiting):
             self._set(place, limit)
 
 
@@ -105,24 +105,25 @@ class Easy(Limited):
         self._line: deque[JobView] = deque()
         self._groups: dict[Group, WaitingIndex] = {}
         self._started: set[int] = set()
-        """Numbers of jobs in the line that started before those in front of them."""
+        """Numbers of jobs that are still in the line but have overtaken and started."""
         self._down = 0
-        """Devices that cannot be used at present."""
+        """Number of failed devices."""
         self._counts = not self.placement.located and len(self.cluster.types) == 1
+        """Whether counting devices is enough, because all of them are alike."""
         self._shadow = 0
-        """When the head of the line can start at the latest."""
+        """The promised start of the head of the line: the time at which it can start at the latest."""
         self._extra = 0
-        """Devices that it will not need then; only where counting is enough."""
-        self._kept: Devices = ()
-        """Free devices that the head of the line will need at the shadow time; only where it matters which."""
+        """Devices that the head will not need then; only if counting is enough."""
+        self._needed: Devices = ()
+        """Devices, free now, that the head will need then; only if counting is not enough."""
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
-        """No promise counts on devices that are down."""
+        """Promises do not count on failed devices."""
         super().hardware(failed, repaired)
         self._down += len(failed) - len(repaired)
 
     def schedule(self, moment: Trigger, freed: bool) -> None:  # noqa: ARG002 - as the base class
-        """Start from the head of the line, then those that do not delay it."""
+        """Start jobs from the head of the line, then those that do not delay the new head."""
         for job in moment.arrived:
             self._line.append(job)
             self._groups.setdefault((job.gpus, self.placement.group(job)), WaitingIndex()).append(job, self.limit(job))
@@ -131,13 +132,13 @@ class Easy(Limited):
                 self._remove(head)
                 self._line.popleft()
             elif self.placement.free == 0 and self.promised(head):
-                return  # nobody can start; the promise would be made anew for nothing
+                return  # no job can start, so there is no need to renew the promise
             elif self._reserve(head):
                 self.promise(head, self._shadow)
                 self._backfill(head)
                 return
-            elif self._down:  # it may find a place when they are repaired; until then anybody may start
-                self._shadow, self._extra, self._kept = _NEVER, self.placement.free, ()
+            elif self._down:  # there may be a place after repairs; until then any job may start
+                self._shadow, self._extra, self._needed = _NEVER, self.placement.free, ()
                 self._backfill(head)
                 return
             else:
@@ -151,7 +152,7 @@ class Easy(Limited):
         return line[0] if line else None
 
     def _remove(self, head: JobView) -> None:
-        """The head of the line does not wait any more; it is the first of its group."""
+        """Remove the head of the line from its group, in which it is the first."""
         group = self._groups[head.gpus, self.placement.group(head)]
         first = group.first()
         assert first is not None  # noqa: S101 - it waits
@@ -160,7 +161,7 @@ class Easy(Limited):
     # --- the promise
 
     def _reserve(self, head: JobView) -> bool:
-        """Find the shadow time of the head of the line; False if it never finds a place."""
+        """Compute the shadow time of the head of the line; False if there is never a place for it."""
         return self._reserve_count(head) if self._counts else self._reserve_places(head)
 
     def _reserve_count(self, head: JobView) -> bool:
@@ -173,7 +174,7 @@ class Easy(Limited):
         return free >= head.gpus
 
     def _reserve_places(self, head: JobView) -> bool:
-        """Play the planned ends on the placement itself, then take them back."""
+        """Apply the planned ends to the placement itself, then undo them."""
         released: list[Devices] = []
         place: Devices | None = None
         for end, _, job in self.planned:
@@ -186,16 +187,16 @@ class Easy(Limited):
         for devices in reversed(released):
             self.placement.claim(devices)
         busy = {device for devices in released for device in devices}
-        self._kept = tuple(device for device in place or () if device not in busy)
+        self._needed = tuple(device for device in place or () if device not in busy)
         return place is not None
 
-    # --- those that overtake
+    # --- jobs that overtake
 
     def _backfill(self, head: JobView) -> None:
         full = {(head.gpus, self.placement.group(head))}
-        """Groups of which no job finds a place."""
+        """Groups of which no job fits."""
         short: set[Group] = set()
-        """Groups of which only jobs that end in time may find one."""
+        """Groups of which only jobs that end by the shadow time may fit."""
         while (candidate := self._next(full, short)) is not None:
             key, place, job = candidate
             ends = self.now + self.limit(job) <= self._shadow
@@ -207,7 +208,7 @@ class Easy(Limited):
                 (full if ends else short).add(key)
 
     def _next(self, full: set[Group], short: set[Group]) -> tuple[Group, int, JobView] | None:
-        """The job submitted first of those that may overtake, with its group and place in it."""
+        """(group, place in it, job) of the earliest job that may overtake."""
         best: tuple[Group, int, JobView] | None = None
         for key, group in self._groups.items():
             if key[0] > self.placement.free or not group.alive or key in full:
@@ -219,16 +220,16 @@ class Easy(Limited):
         return best
 
     def _overtake(self, job: JobView, *, ends: bool) -> bool:
-        """Start it; one that does not end in time on devices that the head of the line does not need."""
+        """Start a job; if it does not end by the shadow time, on devices that the head of the line does not need."""
         if self._counts:
             self._extra -= 0 if ends else job.gpus
             return self.run(job)
         if not ends:
-            self.placement.claim(self._kept)
+            self.placement.claim(self._needed)
         started = self.run(job)
         if not ends:
-            self.placement.give(self._kept)
+            self.placement.give(self._needed)
         elif started:
-            taken = set(self.held(job))
-            self._kept = tuple(device for device in self._kept if device not in taken)
+            own = set(self.held(job))
+            self._needed = tuple(device for device in self._needed if device not in own)
         return started

@@ -1,4 +1,4 @@
-"""Earliest deadline first, on Chronus' grid of time: the baseline of SoCC'21."""
+"""Earliest deadline first, on Chronus' time grid: the baseline of SoCC'21."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from paictl.units import Millis
 
 
 class Ordered(Grid):
-    """Those who wait are kept in order, so that a decision looks at the first ones of each size, however many wait.
+    """Keeps waiting jobs sorted, so that a decision looks only at the first jobs of each size, however many wait.
 
-    A walk down the ranking passes over jobs that do not fit. Room only falls on the way: where one job of a size does
-    not fit, no later one of that size does, and the walk leaves all of them out.
+    A walk down the ranking skips jobs that do not fit. Room only falls on the way: if a job of a size does not fit, no
+    later job of that size does, and the walk leaves out all of them.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._rows: dict[Group, list[Entry]] = {}
-        """Those who wait, by what is alike for the placement, each row by rank."""
+        """Waiting jobs by placement group, each row by rank."""
         self._entries: dict[int, Entry] = {}
         self._changes: list[tuple[Millis, int]] = []
-        """When keys of those who wait change, and whose; those of jobs that wait no longer are void."""
+        """(time, job) of changes of keys, a heap; entries of jobs that no longer wait are void."""
         self._unranked: list[JobView] = []
-        """Those who lost their devices in this decision: until it is carried out they are seen as running."""
+        """Jobs that lost their devices in this decision: until it is applied their views show them as running."""
 
     @abstractmethod
     def rank(self, job: JobView) -> tuple[Key, Millis | None]:
-        """Its key at present, lower goes first; and from when on it has another one if it waits until then."""
+        """The job's present key (the lowest goes first), and when it changes if the job still waits; None: never."""
 
     def arrives(self, job: JobView, /) -> None:
-        """It waits, and has its place in a row."""
+        """Add a waiting job to its row."""
         key, change = self.rank(job)
         entry = self._entries[job.number] = key, job.number, job
         insort(self._rows.setdefault(self._group(job), []), entry)
@@ -48,19 +48,19 @@ class Ordered(Grid):
             heappush(self._changes, (change, job.number))
 
     def lease_ends(self) -> None:
-        """Let the first who fit run, and nobody else."""
+        """Run the first jobs of the ranking that fit, and no others."""
         self._update()
         running: dict[Group, list[Entry]] = {}
         for number, job in self.running.items():
             running.setdefault((job.gpus, None), []).append((self.rank(job)[0], number, job))
         chosen: list[JobView] = []
-        left = self.cluster.size
+        free = self.cluster.size
 
         def fits(job: JobView) -> bool:
-            nonlocal left
-            if job.gpus > left:
+            nonlocal free
+            if job.gpus > free:
                 return False
-            left -= job.gpus
+            free -= job.gpus
             chosen.append(job)
             return True
 
@@ -73,7 +73,7 @@ class Ordered(Grid):
         self._unranked = [job for job in (*before, *chosen) if job.number in self.waiting]
 
     def slot_ends(self) -> None:
-        """Start the first of those who wait that find a place."""
+        """Start the first waiting jobs for which there is a place."""
         self._update()
         started: list[JobView] = []
 
@@ -90,7 +90,7 @@ class Ordered(Grid):
 
     @staticmethod
     def _walk(rows: Iterable[list[Entry]], fits: Callable[[JobView], bool]) -> None:
-        """Ask for each job by rank whether it fits; the first of a row that does not is the last one of it."""
+        """Ask for each job by rank whether it fits; a row ends at its first job that does not."""
         heads = [(row[0], 0, row) for row in rows]
         heapify(heads)
         while heads:
@@ -99,7 +99,7 @@ class Ordered(Grid):
                 heappush(heads, (row[place + 1], place + 1, row))
 
     def _update(self) -> None:
-        """Rank those whom the last decision replaced, and anew those whose keys have changed."""
+        """Rank the jobs that the last decision replaced, and rank again those whose keys have changed."""
         for job in self._unranked:
             self.arrives(job)
         self._unranked = []
@@ -111,7 +111,7 @@ class Ordered(Grid):
                 self.arrives(job)
 
     def _forget(self, job: JobView) -> None:
-        """It has no place in a row any more."""
+        """Remove a job from its row."""
         group = self._group(job)
         row = self._rows[group]
         del row[bisect_left(row, self._entries.pop(job.number))]
@@ -160,10 +160,10 @@ class EdfInfeasibleLast(Ordered):
     )
 
     def rank(self, job: JobView) -> tuple[Key, Millis | None]:
-        """The feasible by deadline, then the others by remaining time."""
-        left = -(-job.remaining(self.now) // ONE)
+        """Feasible jobs by deadline, then the others by remaining time."""
+        remaining = -(-job.remaining(self.now) // ONE)
         cost = 0 if job.running or job.first_start is None else self.costs.to_start(job.gpus, again=True)
         for deadline in job.deadlines:
-            if self.now + left + cost <= deadline.time:
-                return (0, float(deadline.time)), Millis(deadline.time - left - cost + 1)
-        return (1, float(left)), None
+            if self.now + remaining + cost <= deadline.time:
+                return (0, float(deadline.time)), Millis(deadline.time - remaining - cost + 1)
+        return (1, float(remaining)), None

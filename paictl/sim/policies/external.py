@@ -1,7 +1,7 @@
-"""Policies from outside the package: a class in a Python file, or an entry point of an installed package.
+"""External policies: a class in a Python file, or an entry point of an installed package.
 
 `my.py:Longest` names a class in a file, `my.py` the only policy of the file; packages list theirs under the entry point
-group `paictl.policies`. A file is run as it is, with the rights of whoever starts the simulation.
+group `paictl.policies`. A file is executed with the rights of the user who starts the simulation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def split_file(text: str) -> tuple[str, str, str]:
 
 @cache
 def from_file(path: str, name: str) -> type[Policy]:
-    """A policy's class in a file, the only one of it if `name` is empty. Raises `ParameterError`."""
+    """The policy `name` of a file, or its only policy if `name` is empty. Raises `ParameterError`."""
     where = f"policy {path}"
     classes = {kind.__name__: kind for kind in _policies_of(_module(Path(path), where))}
     if not classes:
@@ -92,7 +92,7 @@ def from_entry_point(point: EntryPoint) -> type[Policy]:
 
 
 def place_of(kind: type[Policy], error: Exception) -> str | None:
-    """`file:line` at which a policy from outside failed while it decided; None for our own policies."""
+    """`file:line` at which an external policy failed in a decision; None for our own policies."""
     if kind.__module__.startswith("paictl."):
         return None
     path = getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
@@ -111,7 +111,7 @@ def _module(path: Path, where: str) -> ModuleType:
     module = ModuleType(f"paictl_policy_{path.stem}")
     module.__file__ = str(path)
     folder = str(path.resolve().parent)
-    sys.modules[module.__name__] = module  # dataclasses look their module up
+    sys.modules[module.__name__] = module  # dataclasses look up the module of a class
     sys.path.insert(0, folder)
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - what the user asks for
@@ -142,7 +142,7 @@ def _line(error: BaseException, path: Path) -> int:
 
 
 def _policies_of(module: ModuleType) -> list[type[Policy]]:
-    """The policies that the file itself defines; what it imports is not its own."""
+    """The concrete policies that the file defines itself, not those that it imports."""
     return [
         kind
         for kind in vars(module).values()
@@ -152,7 +152,7 @@ def _policies_of(module: ModuleType) -> list[type[Policy]]:
 
 
 def check(kind: type[Policy], where: str) -> None:
-    """What the class has to say about itself before a run. Raises `ParameterError`."""
+    """Check that a class sets `id`, `title` and `paper`. Raises `ParameterError`."""
     missing = [name for name in ("id", "title", "paper") if not isinstance(getattr(kind, name, None), str)]
     if missing:
         raise ParameterError(

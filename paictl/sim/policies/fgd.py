@@ -1,4 +1,4 @@
-"""FGD: place each job where fragmentation, as the usual requests feel it, grows least."""
+"""FGD: place each job where fragmentation, measured by typical requests, grows least."""
 
 from __future__ import annotations
 
@@ -17,69 +17,69 @@ from paictl.sim.policies.packing import Numbers, Packing
 from paictl.sim.view import JobView
 
 COVERED: Final = 0.95
-"""The part of all requests that the typical ones make up."""
+"""Share of all requests that the typical ones cover."""
 _DIGITS: Final = Context(prec=20)
 _STEPS: Final = [
     float(_DIGITS.ln(Decimal(score) / Decimal(100 - score))) for score in range(1, 100)
 ]  # fmt: skip
-"""From which x on the integer part of 100 / (1 + exp(-x)) is 1, 2, …: the same on every machine."""
+"""The x from which the integer part of 100 / (1 + exp(-x)) is 1, 2, …, computed identically on every machine."""
 
 
 def typical(requests: Iterable[ResourceRequest]) -> list[tuple[ResourceRequest, int]]:
-    """The most frequent requests that cover most of all, with how often each occurs."""
+    """The most frequent requests that together cover `COVERED` of all: (request, number of occurrences)."""
     counts = Counter(requests)
     total, covered = sum(counts.values()), 0
-    kept: list[tuple[ResourceRequest, int]] = []
+    chosen: list[tuple[ResourceRequest, int]] = []
     order = sorted(counts.items(), key=lambda row: (-row[1], -row[0].cpu_milli, -row[0].gpu_milli, -row[0].gpus,
                                                     row[0].types))  # fmt: skip
     for request, count in order:
-        kept.append((request, count))
+        chosen.append((request, count))
         covered += count
         if covered >= COVERED * total:
             break
-    return kept
+    return chosen
 
 
 class Fragmentation:
-    """How many thousandths of a node's free devices the typical requests cannot use, on average.
+    """How many thousandths of a node's free devices the typical requests cannot use, summed over these requests.
 
-    A node counts by its device type, by which of the typical requests' CPUs it has left, and by what is left of each
-    device; values are remembered. They are sums over requests, whole numbers: a difference that is 0 must be so to the
-    last digit, or its score falls by one. By `weight`, they are the average.
+    The amount depends on the device type, on which of the typical requests' CPUs are free (`step`), and on the free
+    thousandths of each device; amounts are cached. Sums of integers keep a difference of 0 exact, else its score would
+    fall by one; divided by `weight`, they are averages.
     """
 
     def __init__(self, requests: Iterable[ResourceRequest]) -> None:
         self._typical = typical(requests)
         self._cpus = sorted({request.cpu_milli for request, _ in self._typical})
         self.weight = sum(count for _, count in self._typical)
-        """How many requests the typical ones are."""
+        """Number of requests that the typical ones stand for."""
         self._tables: dict[tuple[str, int], tuple[int, list[tuple[int, int, int]]]] = {}
-        self._known: dict[tuple[str, int, tuple[int, ...]], int] = {}
+        self._amounts: dict[tuple[str, int, tuple[int, ...]], int] = {}
 
     def step(self, cpu: int) -> int:
-        """How many of the CPU requests a node with so much left can serve."""
+        """How many of the typical CPU requests (milli) a node with `cpu` free can serve."""
         return bisect_right(self._cpus, cpu)
 
-    def of(self, kind: str, step: int, left: tuple[int, ...]) -> int:
-        """Of a node with that type, step of CPU and thousandths left, in any order."""
-        key = kind, step, tuple(sorted(left))
-        found = self._known.get(key)
-        if found is None:
-            self._known[key] = found = self._compute(*key)
-        return found
+    def of(self, kind: str, step: int, free: tuple[int, ...]) -> int:
+        """The amount for a node: its device type, CPU step, and free thousandths of each device in any order."""
+        key = kind, step, tuple(sorted(free))
+        amount = self._amounts.get(key)
+        if amount is None:
+            self._amounts[key] = amount = self._unusable(*key)
+        return amount
 
-    def _compute(self, kind: str, step: int, left: tuple[int, ...]) -> int:
+    def _unusable(self, kind: str, step: int, free: tuple[int, ...]) -> int:
         none, some = self._table(kind, step)
-        total = sum(left)
+        total = sum(free)
         parts = [none * total]
         for milli, gpus, part in some:
-            small = sum(one for one in left if one < milli)
-            hosts = sum(one >= milli for one in left) >= gpus
+            small = sum(milli_free for milli_free in free if milli_free < milli)
+            hosts = sum(milli_free >= milli for milli_free in free) >= gpus
             parts.append(part * (small if hosts else total))
         return sum(parts)
 
     def _table(self, kind: str, step: int) -> tuple[int, list[tuple[int, int, int]]]:
-        """How many requests can use nothing there, and (thousandths, devices, how many) of the others."""
+        """Number of requests that cannot run on such a node, and (thousandths, devices, number) of the others."""
         key = kind, step
         if key not in self._tables:
             none, some = 0, dict[tuple[int, int], int]()
@@ -111,11 +111,11 @@ class Fgd(Packing):
         super().__init__(parameters, setup)
         self._fragments = Fragmentation(setup.requests)
         self._scores: dict[tuple[int, int, int], tuple[Numbers, Numbers]] = {}
-        """By (CPU, thousandths, devices): scores of all nodes, and the versions of the nodes that they are for."""
+        """By (CPU, thousandths, devices): scores of all nodes, and the node versions for which they were computed."""
         self._options: dict[tuple[str, int, int, tuple[int, ...], int], dict[int, int]] = {}
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:
-        """How much fragmentation falls, as an integer of 0 to 100; only nodes that have changed are looked at."""
+        """How much fragmentation falls, as an integer from 0 to 100; recomputed only for nodes that have changed."""
         key = job.cpu_milli, job.gpu_milli if job.gpus else 0, job.gpus
         if key not in self._scores:
             self._scores[key] = np.zeros_like(self.nodes.cpu), np.full_like(self.nodes.cpu, -1)
@@ -126,41 +126,44 @@ class Fgd(Packing):
         return scores[nodes]
 
     def place(self, job: JobView, node: int) -> int:
-        """The device of the best score, the first of several."""
+        """The index of the device with the best score, the first of several."""
         by_device = self._by_device(job, node)
         best = max(by_device.values())
         return next(
-            place for place, left in enumerate(self.nodes.left[node].tolist()) if by_device.get(left, -1) == best
+            place for place, free in enumerate(self.nodes.left[node].tolist()) if by_device.get(free, -1) == best
         )
 
     def _by_device(self, job: JobView, node: int) -> dict[int, int]:
-        """The score by what is left of the device that a share gets; one of key 0 for all other jobs."""
+        """The score by the free thousandths of the device that a share gets; under key 0 for jobs of whole devices."""
         book, fragments = self.nodes, self._fragments
         kind, cpu = self.cluster.nodes[node].type, int(book.cpu[node])
-        left = tuple(sorted(one for one in book.left[node].tolist() if one >= 0))
+        free = tuple(sorted(milli for milli in book.left[node].tolist() if milli >= 0))
         before, after = fragments.step(cpu), fragments.step(cpu - job.cpu_milli)
         shared = job.gpu_milli if job.gpus and job.gpu_milli < WHOLE else -job.gpus
-        key = kind, before, after, left, shared
-        found = self._options.get(key)
-        if found is None:
-            now = fragments.of(kind, before, left)
-            self._options[key] = found = {
+        key = kind, before, after, free, shared
+        scores = self._options.get(key)
+        if scores is None:
+            now = fragments.of(kind, before, free)
+            self._options[key] = scores = {
                 device: bisect_right(_STEPS, (now - fragments.of(kind, after, rest)) / (WHOLE * fragments.weight))
-                for device, rest in _hypothetical(left, shared)
+                for device, rest in _hypothetical(free, shared)
             }
-        return found
+        return scores
 
 
-def _hypothetical(left: tuple[int, ...], asked: int) -> list[tuple[int, tuple[int, ...]]]:
-    """What may be left of a node's devices after a share (thousandths), or a number of whole devices (below 0)."""
-    if asked <= 0:
-        rest = list(left)
-        for _ in range(-asked):
+def _hypothetical(free: tuple[int, ...], request: int) -> list[tuple[int, tuple[int, ...]]]:
+    """(free thousandths of the device used, free thousandths of all devices afterwards) of each choice of a device.
+
+    `request`: the thousandths of a share, or minus a number of whole devices.
+    """
+    if request <= 0:
+        rest = list(free)
+        for _ in range(-request):
             rest[rest.index(WHOLE)] = 0
         return [(0, tuple(rest))]
-    made = []
-    for value in dict.fromkeys(one for one in left if one >= asked):
-        rest = list(left)
-        rest[rest.index(value)] = value - asked
-        made.append((value, tuple(rest)))
-    return made
+    outcomes = []
+    for value in dict.fromkeys(milli for milli in free if milli >= request):
+        rest = list(free)
+        rest[rest.index(value)] = value - request
+        outcomes.append((value, tuple(rest)))
+    return outcomes

@@ -20,12 +20,12 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _UNKNOWN: Final = 0.05
-"""What a move whose gain is not known yet may cost, of the time that a job ran."""
+"""The most that a move of unknown gain may cost, as a share of the job's run time."""
 
 
 @frozen
 class GandivaParameters(Parameters):
-    """The mechanisms, each of which can be left out."""
+    """The mechanisms, each of which can be switched off."""
 
     quantum: Span = parameter(Span(60_000), "time slice, and interval between improvements", least=0.001)
     packing: bool = parameter(True, "share devices if that is faster than taking turns")
@@ -65,33 +65,34 @@ class Gandiva(Policy):
         self.homes = Homes(self.cluster)
         self._queue: dict[tuple[int, str | None], list[tuple[int, int, JobView]]] = {}
         self._solo: dict[int, int] = {}
-        """Rate of each job when it was last seen alone."""
+        """By job: its rate when it last ran alone."""
         self._rates: dict[int, dict[str, int]] = {}
-        """The same by device type, of those that it was tried on."""
+        """The same by job and device type."""
         self._guests: dict[int, int] = {}
-        """Packed jobs: the one whose devices they share."""
+        """By packed job (guest): its host, the job whose devices it shares."""
         self._hosts: dict[int, int] = {}
+        """The inverse of `_guests`."""
         self._trials: dict[int, Millis] = {}
-        """By guest: when it was packed, while that is on trial."""
+        """By guest on trial: when it was packed."""
         self._misfits: dict[int, set[int]] = defaultdict(set)
-        """By job: those it cannot be packed with."""
+        """By job: the jobs with which it cannot be packed."""
         self._views: dict[int, JobView] = {}
         self._restless = False
         self._undecided = False
-        """Whether a job is on trial on another type, or has one that its run time does not pay for yet."""
+        """Whether a job is being tried on another type, or may move to one once it has run long enough."""
         self._grown: dict[int, JobView] = {}
         self._counts: dict[str, float] = dict.fromkeys(
             (*(f"case_{case.value}" for case in Case), "packed", "unpacked", "moved_while_suspended", "changed_type"), 0
         )
 
     def make_rates(self) -> Rates:
-        """Where jobs are matters, whatever `placement` says."""
+        """The location of jobs matters, whatever `placement` says."""
         return Rates(self.cluster, located=True, overhead=self.p.overhead)
 
     # --- events
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Its devices and its place in the home are free; a guest on them stays."""
+        """Free its devices and its place in the home; a guest on the devices stays."""
         home = self.homes.of[job.number]
         self._free(job, home, devices)
         self._grown.pop(job.number, None)
@@ -100,7 +101,7 @@ class Gandiva(Policy):
         self.homes.leave(job)
 
     def plan(self, moment: Trigger) -> None:
-        """React to what happened, and at the end of a quantum look for something better."""
+        """React to the events, and improve placements at the end of a quantum."""
         tick = moment.woken and self.now % self.p.quantum == 0
         if moment.arrived:
             self._shrink()
@@ -115,7 +116,7 @@ class Gandiva(Policy):
         self._restless = self._restless or self._undecided
 
     def wake(self) -> Millis | None:
-        """The end of the quantum, as long as there is something to be done."""
+        """The end of the quantum, if there is anything to do."""
         if not (self._restless or self._trials):
             return None
         return Millis((self.now // self.p.quantum + 1) * self.p.quantum)
@@ -135,7 +136,7 @@ class Gandiva(Policy):
         return True
 
     def _departed(self) -> None:
-        """Those who wait at home run; those in the queue get a place; those who take turns elsewhere move in."""
+        """Start waiting residents, then place queued jobs, then move in jobs that take turns elsewhere."""
         for home in self.homes:
             self._fill(home)
         for group in sorted(self._queue, key=lambda group: self._queue[group][0][:2]):
@@ -148,7 +149,7 @@ class Gandiva(Policy):
             self._move_in()
 
     def _move_in(self) -> None:
-        """Suspended jobs of the highest homes go where there is room now, then packed ones: that is for overload."""
+        """Move suspended jobs of the highest homes to free room, then packed ones, since packing is for overload."""
         for home in sorted(self.homes, key=lambda home: (-home.height, home.nodes)):
             while home.crowded and (job := self._without_devices(home)) is not None:
                 self.homes.leave(job)
@@ -163,7 +164,7 @@ class Gandiva(Policy):
                 self._fill(better)
 
     def _without_devices(self, home: Home) -> JobView | None:
-        """The next of a home who has no devices of its own."""
+        """The next resident without devices of its own: a suspended job, else a packed one."""
         waits = next((job for job in home.residents if not self.held(job)), None)
         packed = (job for job in home.residents if job.number in self._guests and job.number not in self._trials)
         return waits or next(packed, None)
@@ -180,7 +181,7 @@ class Gandiva(Policy):
         self.act(Start(job, devices))
 
     def _free(self, job: JobView, home: Home, devices: Devices) -> None:
-        """Give its devices back to the home, unless somebody else is on them."""
+        """Return a job's devices to its home, unless a host or a guest still runs on them."""
         self._trials.pop(job.number, None)
         host = self._guests.pop(job.number, None)
         if host is not None:
@@ -220,7 +221,7 @@ class Gandiva(Policy):
                 self._rates.setdefault(job.number, {})[self.cluster.type_of[job.devices[0]]] = job.rate
 
     def _turn(self, home: Home) -> None:
-        """Next in turn: whoever ran goes to the end; packed jobs stay where they are, both of them."""
+        """Give the next residents their turn: jobs that ran go to the end; host and guest of a pack keep running."""
         packed = set(self._guests) | set(self._hosts)
         room = len(home.devices) - sum(len(self.held(job)) for job in home.residents if job.number in self._hosts)
         ran = [job for job in home.residents if self.held(job) and job.number not in packed]
@@ -241,7 +242,7 @@ class Gandiva(Policy):
         home.residents.extend([*stay, *chosen])
 
     def _pack(self, home: Home) -> bool:
-        """Put a suspended job, the least busy first, on the devices of the least busy one that runs."""
+        """Pack a suspended job with a running one, those of the lowest utilisation first; whether a pair was found."""
         waits = [job for job in home.residents if not self.held(job) and job.number in self._solo]
         hosts = [
             job for job in home.residents
@@ -264,7 +265,7 @@ class Gandiva(Policy):
         return False
 
     def _judge(self, home: Home) -> None:
-        """Undo what a quantum has shown to be worse than taking turns."""
+        """Undo packs that made less progress in a quantum than taking turns would have."""
         for guest in [job for job in home.residents if job.number in self._trials]:
             host = self._views[self._guests[guest.number]]
             del self._trials[guest.number]
@@ -276,7 +277,7 @@ class Gandiva(Policy):
                 self._counts["unpacked"] += 1
 
     def _change_types(self) -> None:
-        """Move jobs to devices of another type that are free: one that was seen to be faster, or has not been tried."""
+        """Move jobs to free devices of another type: one on which they ran faster, or have not run yet."""
         self._undecided = False
         if len(self.cluster.types) < 2 or self._queue:
             return
@@ -285,19 +286,19 @@ class Gandiva(Policy):
                 self._undecided |= self._change_type(job)
 
     def _movable(self, job: JobView) -> bool:
-        """Whether it runs alone on as many devices as it asks for."""
+        """Whether the job runs alone on its requested number of devices."""
         alone = job.number not in self._guests and job.number not in self._hosts
         return alone and job.running and self.held(job) == job.devices and len(job.devices) == job.gpus
 
     def _change_type(self, job: JobView) -> bool:
-        """Move it if that pays; whether it is to be looked at again, although nothing happens to it."""
-        here = self.cluster.type_of[job.devices[0]]
+        """Move a job if that pays; whether to look at the job again in the next quantum."""
+        current = self.cluster.type_of[job.devices[0]]
         rates = self._rates.setdefault(job.number, {})
-        if here not in rates:
-            return True  # not seen for a quantum yet
-        others = [kind for kind in self.cluster.types if kind != here and rates.get(kind, inf) > rates[here]]
-        for kind in sorted(others, key=lambda one: -rates.get(one, 0.0)):  # seen and faster, then those not tried
-            faster = rates[kind] / max(1, rates[here]) - 1 if kind in rates else _UNKNOWN if rates[here] else inf
+        if current not in rates:
+            return True  # has not run for a quantum yet
+        others = [kind for kind in self.cluster.types if kind != current and rates.get(kind, inf) > rates[current]]
+        for kind in sorted(others, key=lambda kind: -rates.get(kind, 0.0)):  # seen and faster, then those not tried
+            faster = rates[kind] / max(1, rates[current]) - 1 if kind in rates else _UNKNOWN if rates[current] else inf
             if not self._pays(job, faster):
                 return True
             if (home := self.homes.room_on(kind, job.gpus)) is not None:
@@ -307,7 +308,7 @@ class Gandiva(Policy):
         return False
 
     def _pays(self, job: JobView, gain: float) -> bool:
-        """Whether a move is worth its cost: the job is taken to have as long to go as it ran."""
+        """Whether a move is worth its cost, assuming that the job will run as long again as it ran."""
         cost: int = self.p.migrate
         return cost <= gain * job.ran(self.now)
 
@@ -321,7 +322,7 @@ class Gandiva(Policy):
         self.act(Migrate(job, devices))
 
     def _defragment(self) -> None:
-        """Empty the server with most free devices into fuller ones, until all in use are used enough."""
+        """Empty the server with most free devices into fuller ones, until no server is mostly free."""
         while True:
             loose = [home for home in self.homes if self._loose(home)]
             if not loose:
@@ -334,7 +335,7 @@ class Gandiva(Policy):
         return len(home.nodes) == 1 and not home.crowded and home.spare >= self.p.most_free * len(home.devices)
 
     def _empty(self, source: Home) -> bool:
-        """Move all its jobs to homes with fewer free devices; False, and nothing moves, if not all find one."""
+        """Move all jobs of a home to fuller homes; False, and nothing moves, if not all of them fit."""
         jobs = sorted(source.residents, key=lambda job: (-job.gpus, job.number))
         if any(job.number in self._guests or job.number in self._hosts or not job.running for job in jobs):
             return False
@@ -359,7 +360,7 @@ class Gandiva(Policy):
         return True
 
     def _near(self, home: Home, source: Home) -> bool:
-        """Fewer free devices, of the same type, all of them free to use now."""
+        """Whether `home` is one server of the same type with at most as many spare devices, all of them free now."""
         nodes = self.cluster.nodes
         return (
             len(home.nodes) == 1 and 0 < home.spare <= source.spare and len(home.free) >= home.spare
@@ -369,7 +370,7 @@ class Gandiva(Policy):
     # --- growing
 
     def _grow(self) -> None:
-        """Only where nobody waits: elastic jobs take the free devices of their home."""
+        """Let elastic jobs take the free devices of their homes, if no job waits."""
         if self._queue or any(home.crowded for home in self.homes):
             return
         for home in self.homes:
@@ -394,5 +395,5 @@ class Gandiva(Policy):
         self.act(Resize(job, devices))
 
     def counted(self) -> Mapping[str, float]:
-        """How jobs were placed (cases of Algorithm 1), packed and unpacked."""
+        """How often jobs were placed (by case of Algorithm 1), packed, unpacked and moved."""
         return self._counts

@@ -20,7 +20,7 @@ from paictl.sim.view import JobView
 class Index:
     """The Gittins index of a job that attained `a`, for a quantum `d`: P(S-a <= d | S > a) / E[min(S-a, d) | S > a].
 
-    `history` are services S of other jobs. A look-up takes two binary searches.
+    `history`: services S of other jobs, in device-milliseconds. A look-up takes two binary searches.
     """
 
     def __init__(self, history: Sequence[int]) -> None:
@@ -28,7 +28,7 @@ class Index:
         self._sums = [0, *accumulate(self._samples)]
 
     def __call__(self, attained: int, quantum: int) -> float:
-        """Chance to end within the quantum by the time that it is expected to take; 0 beyond all that is known."""
+        """Probability of ending within the quantum by expected service; 0 beyond the longest of `history`."""
         low = bisect_right(self._samples, attained)
         high = bisect_right(self._samples, attained + quantum)
         total = len(self._samples)
@@ -84,17 +84,17 @@ class Gittins(Las):
         return by_start and self._queue[job.number] == len(self.limits)
 
     def lane_rank(self, job: JobView) -> Key:
-        """Only to be found again."""
+        """The key in the last queue; else 0, as the order does not matter: it changes at every event."""
         return self.key(job, runs=True) if self.lane(job) else 0
 
     def all_from_last(self) -> Iterator[Entry]:
-        """The last queue is behind the others, and mostly long enough: then no index has to be looked up."""
+        """The last queue first: it is usually long enough, so that no index has to be computed."""
         for lane in (True, False):
             if row := self._lanes.get(lane):
                 yield from self.from_last(lane, row)
 
     def from_last(self, lane: Hashable, row: list[Entry], /) -> Iterator[Entry]:
-        """Sorted by the indices of now: jobs in the first queues are few and young."""
+        """Sorted by the present indices; there are few jobs in the first queues."""
         if lane is True:
             return reversed(row)
         return iter(sorted(((self.key(job, runs=True), number, job) for _, number, job in row), reverse=True))

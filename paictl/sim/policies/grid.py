@@ -1,4 +1,4 @@
-"""Decisions on a grid of time, as Chronus and its baselines make them: leases, and slots in which gaps are refilled."""
+"""Decisions on a time grid, as in Chronus and its baselines: leases, and slots in which free devices are refilled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paictl.units import Millis
 
 @frozen
 class GridParameters(Parameters):
-    """The grid, and what a resumed job pays: half a minute, and half a minute more for each doubling of its devices."""
+    """The grid, and the cost of a resume: half a minute, and half a minute more for each doubling of the devices."""
 
     lease: Span = parameter(
         Span(1_200_000), "running jobs can be replaced only at the end of a lease", least=0.001, most=1e9
@@ -27,7 +27,7 @@ class GridParameters(Parameters):
     resume_log: Span = parameter(Span(30_000), "cost of a restart, times (1 + log2 devices)")
 
     def __post_init__(self) -> None:
-        """Raises `ParameterError` where leases would end between slots, when nothing is decided."""
+        """Raises `ParameterError` if a lease would end between two slots, when nothing is decided."""
         if self.lease % self.slot:
             lease, slot = (f"{span / 1000:g}" for span in (self.lease, self.slot))
             raise ParameterError(
@@ -37,7 +37,7 @@ class GridParameters(Parameters):
 
 
 class Grid(Policy):
-    """At the end of a lease everybody is ranked anew; at the end of a slot those who wait fill what is free."""
+    """At the end of a lease all jobs are ranked again; at the end of a slot waiting jobs fill the free devices."""
 
     endures = True
 
@@ -50,11 +50,11 @@ class Grid(Policy):
 
     @abstractmethod
     def lease_ends(self) -> None:
-        """Decide who runs; anybody may be replaced."""
+        """Decide which jobs run; any running job may be replaced."""
 
     @abstractmethod
     def slot_ends(self) -> None:
-        """Give those who wait what is free."""
+        """Start waiting jobs on free devices."""
 
     def plan(self, moment: Trigger) -> None:
         """Nothing happens between two slots."""
@@ -70,17 +70,17 @@ class Grid(Policy):
             self.slot_ends()
 
     def wake(self) -> Millis | None:
-        """The next end of a slot while anybody waits."""
+        """The next end of a slot, if any job waits."""
         return Millis((self.now // self.p.slot + 1) * self.p.slot) if self.waiting else None
 
     def arrives(self, job: JobView, /) -> None:
-        """A job came; it waits."""
+        """A job arrived and waits."""
 
     def leaves(self, job: JobView, /) -> None:
         """A job ended."""
 
     def replace(self, order: Iterable[JobView]) -> None:
-        """Let the first who fit run, and nobody else."""
+        """Run the first jobs of a ranking that fit, and no others."""
         free = self.cluster.size
         chosen = []
         for job in order:
@@ -96,7 +96,7 @@ class Grid(Policy):
         self.fill(chosen)
 
     def fill(self, order: Iterable[JobView]) -> None:
-        """Start those of a ranking who wait and fit."""
+        """Start the waiting jobs of a ranking that fit."""
         for job in order:
             if job.number in self.waiting and self.placement.free >= job.gpus and self.start(job):
                 del self.waiting[job.number]

@@ -1,4 +1,4 @@
-"""HiveD: tenants are promised cells; the scheduler core of this project decides, on simulated time."""
+"""HiveD: tenants have quotas of cells; the scheduler core of this project decides, in simulated time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paictl.workload.windows import Windows
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
-"""Multiples of it, without their whole parts, are spread evenly: so any row of jobs has its share."""
+"""Fractional parts of its multiples are spread evenly, so any sequence of jobs has its share (`on_sigterm`)."""
 
 
 class Hived(Policy):
@@ -63,28 +63,28 @@ class Hived(Policy):
         self._spare = SpareLines(self.tenants, parameters)
         self._runs: dict[int, JobView] = {}
         self._turns: dict[int, int] = {}
-        """By job: its place in line, where a job that was preempted goes behind those that came before."""
+        """By job: its place in line; with `order=created` a preempted job gets a new one at the end."""
         self._last = 0
         self._look_ahead(parameters, setup.windows)
         self._preempted_devices = 0
         self._lost_work = 0
         """Device-milliseconds that preempted jobs had run since they started, or since their last checkpoint."""
         self._began: dict[int, Millis] = {}
-        """When jobs that run started, by number."""
+        """By running job: when it started."""
         self._since: dict[int, Millis] = {}
-        """Since when jobs have the devices that they have, where a repair has changed these."""
+        """By job whose devices a repair has changed: since when it has the present ones."""
         rules = PreemptionRules(VictimChoice(parameters.victims), {"": Millis(parameters.min_run_time)})
         sharing = sharing_of(self.cluster.spec, parameters.sharing)
         self._sharing = SimulatedSharing(self.cells, sharing, parameters.epoch, self._running)
         self.cells.repairs = parameters.repair == "member"
         self._repairs = MemberRepairs()
         self._month_end: Millis | None = None
-        """When the month ends, if a job waits for that."""
+        """When the month ends, if a job waits for it."""
         departments = self._sharing.rules.departments
         self._sparing = SparingRules(rules, self._times, self._present, departments)
         self._shields = bool(parameters.min_run_time)
         self._shield_end: Millis | None = None
-        """When the next job has run for its minimum run time, so that stronger ones may ask again."""
+        """When the next job has run for its minimum run time, so that stronger jobs may preempt it."""
         if rules or departments:
             self.cells.engine.sparing = self._sparing
         self._moves: SimulatedDefragmentation | None = None
@@ -93,10 +93,10 @@ class Hived(Policy):
             self._moves = SimulatedDefragmentation(self.cells, every, self.costs, lost, strained, self.cells.closed)
 
     def _look_ahead(self, parameters: HivedParameters, windows: Windows) -> None:
-        """What needs to know how long jobs run: promised starts, maintenance windows, reservations."""
+        """Set up what needs run-time limits: promised starts, maintenance windows, reservations."""
         self._starts: SimulatedStarts | None = None
         self._next_start: Millis | None = None
-        """When the next job starts at the latest that is promised a start and not the head of its line."""
+        """The next promised start of a job that is not the head of its line."""
         self._windows = windows
         self._window_end: Millis | None = None
         """When the next maintenance window ends, if any job waits."""
@@ -117,7 +117,7 @@ class Hived(Policy):
             )  # fmt: skip
 
     def _end_of(self, group: str) -> Millis | None:
-        """When the job of a group ends at the latest; None for what is only imagined."""
+        """When the job of a group ends at the latest; None for a hypothetical group."""
         job = self._runs.get(self.cells.number_of(group))
         return None if job is None else Millis(self._began[job.number] + limit_of(job, self.p.factor))
 
@@ -130,13 +130,13 @@ class Hived(Policy):
         return self.now
 
     def _times(self, group: Group) -> GroupTimes | None:
-        """Since when the job of a group of the core runs."""
+        """When the job of a group of the core started, and its checkpoints; None if it does not run."""
         number = self.cells.number_of(group.name)
         began = self._began.get(number)
         return None if began is None else GroupTimes(began, self._checkpoints(number))
 
     def _checkpoints(self, number: int) -> Millis | None:
-        """How often a job saves its work; 0: when it is preempted."""
+        """Interval at which a job saves its work; 0: it saves when it is preempted; None: never."""
         if number * _GOLDEN % 1 < self.p.on_sigterm:
             return Millis(0)
         return Millis(self.p.checkpoint) or None
@@ -155,18 +155,18 @@ class Hived(Policy):
     # --- events
 
     def decide(self, moment: Trigger) -> Sequence[Action]:
-        """Also: keep in mind whose next attempts came, which devices fail, until it is decided."""
+        """Also note the failed devices and the next attempts that arrived, for the time of the decision."""
         self._repairs.begin(moment)
         return super().decide(moment)
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Room for its own VC, and for whoever is opportunistic; not if others of its gang keep their devices."""
+        """Free a job's devices, unless the rest of its gang keeps them for a repair."""
         after = self._repairs.next_attempt(job)
         if after is not None and self.cells.request(job).repair:
-            kept = self.cells.lose(job, after, devices, self._repairs.failed)
-            if kept:
+            spared = self.cells.lose(job, after, devices, self._repairs.failed)
+            if spared:
                 self._count(job, devices)
-                self._lost(job, after, kept)
+                self._lost(job, after, spared)
                 return
         super().ended(job, devices)
         self._gone(job, len(devices))
@@ -174,12 +174,12 @@ class Hived(Policy):
         self._sharing.left(job)
 
     def _left_early(self, job: JobView) -> None:
-        """A job loses its devices, perhaps before it has started again after a move."""
+        """Account for a job that loses its devices, perhaps before it has restarted after a move."""
         if self._moves is not None:
             self._moves.left(job, self._had_since(job), self.now)
 
-    def _lost(self, job: JobView, after: JobView, kept: Devices) -> None:
-        """The next attempt of a job has what is left of its devices, and waits for the others."""
+    def _lost(self, job: JobView, after: JobView, spared: Devices) -> None:
+        """Hand the spared devices of a job to its next attempt, which waits for the others."""
         del self._runs[job.number]
         self._runs[after.number], self._began[after.number] = after, self._began.pop(job.number)
         self._since[after.number] = self._since.pop(job.number)
@@ -187,24 +187,24 @@ class Hived(Policy):
         self._sharing.left(job)
         if self._starts is not None:
             self._starts.renumber(job, after)
-        self.hold(after, kept)
+        self.hold(after, spared)
         self._repairs.lost(after, self.now)
 
     def _lose_more(self) -> None:
-        """Devices fail that a gang keeps which waits for a member; if nothing is left it waits as a whole."""
+        """Handle failures of devices that a gang under repair keeps; if none is left, the gang waits as a whole."""
         for job in self._repairs.waiting():
             devices = self.held(job)
             if self._repairs.failed.isdisjoint(devices):
                 continue
-            kept = self.cells.lose(job, job, devices, self._repairs.failed)
-            if kept:
+            spared = self.cells.lose(job, job, devices, self._repairs.failed)
+            if spared:
                 self._count(job, devices)
-                self.hold(job, kept)
+                self.hold(job, spared)
             else:
                 self._abandon(job)
 
     def _abandon(self, job: JobView) -> None:
-        """A gang that waits for a member gives up what is left of its devices, and waits as a whole."""
+        """Stop the repair of a gang: it gives up its remaining devices and waits as a whole."""
         self._repairs.drop(job, self.now)
         self._count(job, self.held(job))
         self.placement.give(self.held(job))
@@ -213,23 +213,23 @@ class Hived(Policy):
         self._wait(job)
 
     def _count(self, job: JobView, devices: Devices) -> None:
-        """A job has had these devices until now, and has others from now on."""
+        """Account for the devices that a job had until now, before it gets others."""
         self._ran(job, len(devices))
         self._left_early(job)
         self._since[job.number] = self.now
 
     def _ran(self, job: JobView, number: int) -> None:
-        """A job has used this many devices since it started, or since it had others."""
+        """Account for a job's use of `number` devices since it has had them."""
         if self._spare.by_use and not self.cells.guaranteed(job):
             self._spare.used.add(self._span(job, number))
         if self._sharing.rules.budgets:
             self._sharing.ran(self._span(job, number))
 
     def _mend(self) -> None:
-        """Replace what was lost, before anybody else gets a place; it runs again once it is whole."""
+        """Replace lost members before any other job gets a place; a gang runs again once it is whole."""
         for job in self._repairs.waiting():
             if not self._repairs.keeps(job):
-                continue  # preempted by one before it
+                continue  # preempted by the repair of a gang before it
             victims: list[int] | None = None
             while victims is None or victims:
                 before = self.held(job)
@@ -259,7 +259,7 @@ class Hived(Policy):
         self._spare.changed = True
 
     def hardware(self, failed: Devices, repaired: Devices) -> None:
-        """Cells of any tenant may be free elsewhere now."""
+        """Try all jobs again: cells of any tenant may be free elsewhere now."""
         self._lose_more()
         super().hardware(failed, repaired)
         for tenant in self.tenants.values():
@@ -267,7 +267,7 @@ class Hived(Policy):
         self._spare.changed = True
 
     def plan(self, moment: Trigger) -> None:
-        """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
+        """Try only jobs that an event can have helped: jobs of a VC do not depend on other VCs."""
         for job in moment.arrived:
             self._sharing.came(job)
             if self._repairs.keeps(job):
@@ -277,7 +277,7 @@ class Hived(Policy):
             self._wait(job)
         self._mend()
         due = min((at for at in self._wakes() if at is not None), default=None)
-        if (due is not None and self.now >= due) or self._reserved:  # what is free for whom may be another place now
+        if (due is not None and self.now >= due) or self._reserved:  # other nodes may be open to a job now
             for tenant in self.tenants.values():
                 tenant.changed = True
             others = bool(self._windows or self._reserved is not None or self._month_end is not None)
@@ -296,7 +296,7 @@ class Hived(Policy):
             self._serve_spare()
 
     def _make_room(self, moves: SimulatedDefragmentation) -> None:
-        """Move gangs where that lets others start that wait, one room after the other."""
+        """Move gangs if that lets waiting jobs start, for one job after another."""
         for job in self._could_start():
             plan = None if job.number in self._runs else moves.plan(job, self._runs, self._began, self.now)
             if plan is not None:
@@ -309,7 +309,7 @@ class Hived(Policy):
                 moves.made(job, started=job.number in self._runs)
 
     def _could_start(self) -> list[JobView]:
-        """Of each kind of waiting jobs the first that nothing but a lack of devices holds back, in their order."""
+        """By kind of waiting jobs, the first that only a lack of devices holds back, in the order of service."""
         rows: list[tuple[bool, int, int, JobView]] = []
         for tenant in self.tenants.values():
             heaps = self._tried(tenant)
@@ -321,7 +321,7 @@ class Hived(Policy):
         return [job for job in jobs if not reserved or not reserved.holds(job, limit_of(job, self.p.factor), self.now)]
 
     def _move(self, job: JobView, away: frozenset[str], moves: SimulatedDefragmentation) -> None:
-        """A gang starts again on other nodes."""
+        """Restart a gang on other nodes than `away`."""
         devices = self.held(job)
         self._ran(job, len(devices))
         lost = moves.moved(job, self._had_since(job), self._checkpoints(job.number), self.now)
@@ -334,17 +334,17 @@ class Hived(Policy):
         self.act(Migrate(job, now_on, lost))
 
     def _lost_by(self, job: JobView) -> Millis:
-        """The work that a job loses if it has to start again now."""
+        """The work that a job loses if it restarts now, in milliseconds."""
         since = self._had_since(job)
         works = since if self._moves is None else self._moves.works_from(job, since)
         return lost_time(works, self.now, self._checkpoints(job.number))
 
     def _had_since(self, job: JobView) -> Millis:
-        """Since when a job that runs has the devices that it has."""
+        """Since when a running job has its present devices."""
         return self._since.get(job.number, self._began[job.number])
 
     def wake(self) -> Millis | None:
-        """When something may let jobs start that wait, besides ends, or moves for them are planned."""
+        """When waiting jobs may start for another reason than the end of a job, or moves are planned for them."""
         self._shield_end = self._next_start = self._window_end = self._reservation_change = None
         self._month_end = self._sharing.month_end(self._firsts(), self.now)
         waiting = self._spare or any(tenant.heaps for tenant in self.tenants.values())
@@ -396,31 +396,31 @@ class Hived(Policy):
                 self._began[row[2].number] = self.now
                 if self._starts is not None:
                     self._starts.began(row[2], self.now)
-                    stuck.clear()  # another may be the head now
+                    stuck.clear()  # another job may be the head now
                 if not heap:
                     del tenant.heaps[group]
                 heaps = self._tried(tenant)
-                if self._reserved:  # cells of the others may be mapped elsewhere now
+                if self._reserved:  # cells of other jobs may be mapped elsewhere now
                     stuck.clear()
             else:
                 stuck.add(group)
 
     def _place(self, job: JobView) -> bool:
-        """Start a guaranteed job, in place of others if it must be; False if it has to wait."""
+        """Start a guaranteed job, preempting others if necessary; False if it has to wait."""
         if self._reserved and self._reserved.holds(job, limit_of(job, self.p.factor), self.now):
             return False
         return self.start(job) or self._evict_and_start(job)
 
     def _tried(self, tenant: Tenant) -> dict[Kind, list[Row]]:
-        """The jobs of a tenant that neither a budget nor a limit holds back."""
+        """The waiting jobs of a tenant, without the kinds that a budget or a limit holds back."""
         if not self._sharing.holds_back:
             return tenant.heaps
         return {group: heap for group, heap in tenant.heaps.items() if not self._held_back(heap[0][2])}
 
     def _startable(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Iterable[Row]:
-        """The jobs of a group that are tried, in order; `heaps` are those of its tenant."""
+        """The jobs of a group to try, in order; `heaps` are those of its tenant."""
         heap = heaps[group]
-        if self._starts is None or group[-1][1]:  # the start of a job for a reservation is the reservation's
+        if self._starts is None or group[-1][1]:  # a job for a reservation starts with the reservation
             yield from self._shorter(heap)
         elif (row := self._harmless(heaps, group)) is not None:
             yield row
@@ -430,16 +430,16 @@ class Hived(Policy):
                         yield other
 
     def _closed(self, job: JobView) -> frozenset[str]:
-        """The nodes on which a job would still run when a maintenance window begins, or that are kept for others."""
+        """The nodes on which a job would run into a maintenance window, or that are reserved for others."""
         limit = limit_of(job, self.p.factor)
         return self._reserved.closed(job, limit, self.now) if self._reserved else self._windows.closed(self.now, limit)
 
     def _shorter(self, heap: list[Row]) -> Iterable[Row]:
-        """The first job of a group, and each that fewer windows keep from nodes than those before it."""
+        """The first job of a group, and each job that runs into fewer maintenance windows than all before it."""
         yield heap[0]
         if self._windows:
             least = self._crossed(heap[0][2])
-            for row in sorted(heap, key=lambda one: one[:2])[1:]:
+            for row in sorted(heap, key=lambda entry: entry[:2])[1:]:
                 if (crossed := self._crossed(row[2])) < least:
                     least = crossed
                     yield row
@@ -449,16 +449,16 @@ class Hived(Policy):
         return sum(window.closes(self.now, limit) for window in self._windows)
 
     def _harmless(self, heaps: Mapping[Kind, list[Row]], group: Kind) -> Row | None:
-        """The first job of a group that does not delay its tenant's promised start; the promised one if it is here."""
-        assert self._starts is not None  # noqa: S101 - asked before
-        heap, heaps = heaps[group], {one: heap for one, heap in heaps.items() if not one[-1][1]}
+        """The first job of a group that does not delay its tenant's promised start; the promised job if it is in it."""
+        assert self._starts is not None  # noqa: S101 - the caller has checked it
+        heap, heaps = heaps[group], {kind: heap for kind, heap in heaps.items() if not kind[-1][1]}
         if self._starts.promises_all:
             return self._starts.harmless((row for rows in heaps.values() for row in rows), heap, self.now)
         first = min((heap[0] for heap in heaps.values()), key=lambda row: row[:2])
         number = self._starts.head(first[2].vc, lambda: first[2])
         rows = (row for heap in heaps.values() for row in heap if row[2].number == number)
         head = next(rows, first)
-        if head[0] > first[0]:  # a job of a higher priority has come: it is the first in line now
+        if head[0] > first[0]:  # a job of a higher priority has arrived and is now the first in line
             head = first
         if head in heap:
             return head
@@ -469,7 +469,7 @@ class Hived(Policy):
         return min(short, key=lambda row: row[:2], default=None)
 
     def _evict_and_start(self, job: JobView) -> bool:
-        """Start a job in place of others, if that helps."""
+        """Preempt jobs and start this one, if that helps."""
         victims = self.cells.victims(job, job.gpus)
         if victims is None:
             return False
@@ -496,8 +496,8 @@ class Hived(Policy):
         stuck: set[Kind] = set()
         held: set[tuple[Kind, Who]] = set()
         while (first := self._spare.next(self.placement.free, self._turns, self._rank(), stuck, held)) is not None:
-            group, who = first
-            line = self._spare.lines[group][who]
+            group, owner = first
+            line = self._spare.lines[group][owner]
             if self._held_back(line[0]):
                 held.add(first)
                 continue
@@ -510,33 +510,33 @@ class Hived(Policy):
             self._began[job.number] = self.now
 
     def _start_spare(self, line: deque[JobView]) -> JobView | None:
-        """Start the first job of a line, or one that ends before more of the windows; None if none starts."""
+        """Start the first job of a line, or one that runs into fewer maintenance windows; None if none starts."""
         rows = [(0, at, job) for at, job in enumerate(line)] if self._windows else [(0, 0, line[0])]
         if self._reserved and self._reserved.holds(line[0], limit_of(line[0], self.p.factor), self.now):
-            return None  # all in line have one reservation and one limit
+            return None  # all jobs in the line have the same reservation and limit
         return next((job for _, _, job in self._shorter(rows) if self.start(job)), None)
 
     def _held_back(self, job: JobView) -> bool:
-        """Whether a budget or a limit keeps a job from devices that are free."""
+        """Whether a budget or a limit keeps a job from free devices."""
         return self._sharing.holds_back and self._sharing.holds(job, self._spare.borrowed(), self.now)
 
     def _running(self) -> Iterator[UsageSpan]:
-        """What the jobs that run have used since they started."""
+        """The use of the running jobs since they have had their devices."""
         return (self._span(job, len(self.held(job))) for job in self._runs.values())
 
     def _rank(self) -> Callable[[str, str, int], Rank]:
-        """Whose opportunistic jobs go first: less is earlier."""
+        """(tenant, user, devices) -> rank of an opportunistic job, the lowest first."""
         unused = self._sharing.unused(self._spare.borrowed()) if self._sharing.rules.departments else None
         running = (self._span(job, job.gpus) for job in self._runs.values() if not self.cells.guaranteed(job))
         return self._spare.rank(self.now, running, unused)
 
     def _span(self, job: JobView, devices: int) -> UsageSpan:
-        """What a job has used since it started."""
+        """A job's use of `devices` devices since it has had them."""
         kind = UsageKind.GUARANTEED if self.cells.guaranteed(job) else UsageKind.OPPORTUNISTIC
         return UsageSpan(kind, job.vc, job.user, "", "", devices, self._had_since(job), self.now)
 
     def counted(self) -> Mapping[str, float]:
-        """Devices taken from jobs by preemption, and the device hours of work that this lost."""
+        """Preempted devices, device hours of work lost by that, and counters of promises, repairs and moves."""
         promised = {} if self._starts is None else self._starts.counted()
         lost = self._lost_work / 3_600_000
         counted = {"preempted_devices": self._preempted_devices, "preempted_hours": round(lost, 6)}
@@ -544,5 +544,5 @@ class Hived(Policy):
         return {**counted, **promised, **self._repairs.counted(), **moved}
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
-        """How often a member of it was replaced, and how long it waited for that."""
+        """How often a member of the job was replaced, and how long it waited for that."""
         return self._repairs.notes(job)

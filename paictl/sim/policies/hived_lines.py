@@ -1,4 +1,4 @@
-"""The lines of `hived`: guaranteed jobs that wait by tenant, opportunistic ones by owner, each by what they ask for."""
+"""The queues of `hived`: waiting guaranteed jobs by tenant, opportunistic jobs by owner, both by kind of request."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from paictl.workload.departments import UnusedPromises
 
 Apart = tuple[str, str, int]
-"""What else sets jobs apart: their user where users have limits; with reservations, their own and their limit."""
+"""(user, reservation, run-time limit) of a job: the user only if users have limits, the rest only with reservations."""
 Kind = tuple[int, int, str | None, str, Apart]
-"""Waiting jobs that are alike: (devices, devices of a pod, device type, pinned cell, what else sets them apart)."""
+"""Key of interchangeable waiting jobs: (devices, devices of a pod, device type, pinned cell, `Apart`)."""
 
 
 class Tenant:
-    """The guaranteed jobs of one VC that wait, by priority and order; and what it runs outside its quota."""
+    """The waiting guaranteed jobs of one VC, by priority and turn, and its use outside the quota."""
 
     __slots__ = ("changed", "heaps", "spare", "weight")
 
     def __init__(self, weight: int) -> None:
         self.heaps: dict[Kind, list[Row]] = {}
         self.changed = False
-        """Whether something happened that may let one of them start."""
+        """Whether an event may let one of them start."""
         self.weight = max(weight, 1)
         self.spare = 0
-        """Devices of its opportunistic jobs."""
+        """Devices of its running opportunistic jobs."""
 
 
 def first_in_line(tenant: Tenant) -> tuple[int, int]:
-    """Priority and turn of the first job that waits; behind all others if none does."""
+    """(-priority, turn) of the tenant's first waiting job; behind all others if none waits."""
     return min((heap[0][:2] for heap in tenant.heaps.values()), default=(1, 0))
 
 
@@ -52,9 +52,9 @@ def take_out(heap: list[Row], row: Row) -> None:
 
 
 class SpareLines:
-    """The opportunistic jobs that wait, a line for each kind and owner, and what decides whose line goes first.
+    """The waiting opportunistic jobs, a line for each kind and owner, and the order of the lines.
 
-    An owner is a VC or, where use decides, a user in a VC.
+    An owner is a VC or, if the order is by use, a user in a VC.
     """
 
     def __init__(self, tenants: Mapping[str, Tenant], parameters: HivedParameters) -> None:
@@ -62,12 +62,12 @@ class SpareLines:
         self._by_share = parameters.order == "share"
         self.by_use = parameters.opportunistic_order == "decayed-use"
         self.used = DecayedUse(Millis(max(1000, parameters.half_life)))
-        """What opportunistic jobs that do not run any more have used."""
+        """Past use of opportunistic jobs that no longer run."""
         self.lines: dict[Kind, dict[Who, deque[JobView]]] = {}
         self.changed = False
-        """Whether something happened that may let one of them start."""
+        """Whether an event may let one of them start."""
         self._lent: Counter[Who] = Counter()
-        """Devices of those that run."""
+        """By owner, devices of running opportunistic jobs."""
         self._recent: tuple[Millis, Counter[Who]] | None = None
 
     def __bool__(self) -> bool:
@@ -77,12 +77,12 @@ class SpareLines:
         return job.vc, job.user if self.by_use else ""
 
     def add(self, kind: Kind, job: JobView) -> None:
-        """A job waits behind those of its line."""
+        """Add a job at the end of its line."""
         self.lines.setdefault(kind, {}).setdefault(self._owner(job), deque()).append(job)
         self.changed = True
 
     def started(self, kind: Kind, job: JobView) -> None:
-        """A job that waited has devices."""
+        """Take a job that has started out of its line."""
         owner, lines = self._owner(job), self.lines[kind]
         lines[owner].remove(job)
         if not lines[owner]:
@@ -93,7 +93,7 @@ class SpareLines:
         self._lent[owner] += job.gpus
 
     def gone(self, job: JobView, number: int) -> None:
-        """A job has lost its devices, this many."""
+        """Account for a running job that no longer has its `number` devices."""
         self._tenants[job.vc].spare -= number
         self._lent[self._owner(job)] -= number
 
@@ -102,33 +102,33 @@ class SpareLines:
         return (line[0] for lines in self.lines.values() for line in lines.values())
 
     def borrowed(self) -> dict[str, int]:
-        """Devices of those that run, by tenant."""
+        """By tenant, devices of its running opportunistic jobs; tenants without any are absent."""
         return {vc: tenant.spare for vc, tenant in self._tenants.items() if tenant.spare}
 
     def next(
         self, free: int, turns: Mapping[int, int], rank: Callable[[str, str, int], Rank], stuck: Collection[Kind],
         held: Collection[tuple[Kind, Who]],
     ) -> tuple[Kind, Who] | None:  # fmt: skip
-        """The line whose first job is tried next: the one of the least rank; of equals the one that came first.
+        """The line whose first job is tried next: the one of the lowest rank, of equals the earliest turn.
 
-        Lines of kinds in `stuck` and lines in `held` are passed over, and jobs that ask for more than is free.
+        Skips lines of kinds in `stuck`, lines in `held`, and kinds that need more than `free` devices.
         """
         ahead = [
-            (rank(*who, kind[0]), turns[line[0].number], kind, who)
+            (rank(*owner, kind[0]), turns[line[0].number], kind, owner)
             for kind, lines in self.lines.items()
             if kind not in stuck and kind[0] <= free
-            for who, line in lines.items()
-            if (kind, who) not in held
+            for owner, line in lines.items()
+            if (kind, owner) not in held
         ]
         return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
 
     def rank(
         self, now: Millis, running: Iterable[UsageSpan], unused: UnusedPromises | None
     ) -> Callable[[str, str, int], Rank]:
-        """Whose jobs go first, less is earlier: the tenant that uses least, by its quota, or has lately; or equal.
+        """(tenant, user, devices) -> rank, the lowest first: by use / quota, by recent use, or all equal.
 
-        `running` is what those that run have used. With departments jobs go before all others for which there are
-        unused devices in theirs (`unused`).
+        `running`: use of the running jobs. With departments (`unused`), jobs that fit in the unused devices of their
+        own department go before all others.
         """
         if not self.by_use:
             by_share, tenants = self._by_share, self._tenants

@@ -1,4 +1,4 @@
-"""What `hived` can be told (`name:key=value`), and its quotas where the cluster has none: whole nodes, by need."""
+"""The parameters of `hived`, and its quotas if the cluster has none: whole nodes, in proportion to demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paictl.units import Millis
 
 @frozen
 class HivedParameters(Parameters):
-    """Where the quotas are from if the cluster has none."""
+    """Quotas, order, backfill, preemption, sharing, repair, defragmentation and reservations."""
 
     quotas: Literal["demand", "equal"] = parameter(
         "demand",
@@ -79,8 +79,8 @@ class HivedParameters(Parameters):
     )
 
     def __post_init__(self) -> None:
-        """Raises `ParameterError` for a start that is not a date, a file that does not hold reservations, or plans of
-        moves that come faster than they can be made."""
+        """Raises `ParameterError` for a start that is not a date, a file without valid reservations, or an interval of
+        defragmentation under a second."""
         if 0 < self.defragment < 1000:
             raise ParameterError(
                 text("defragment is shorter than a second"), hint="write defragment=1h, or 0 to move no gangs"
@@ -89,37 +89,38 @@ class HivedParameters(Parameters):
 
     @property
     def reserved(self) -> list[dict[str, Any]]:
-        """The rows of the file of reservations."""
+        """The rows of the file of reservations; empty without a file."""
         return read_reservations(self.reservations, self.epoch) if self.reservations else []
 
     @property
     def epoch(self) -> Millis:
-        """The instant 0 in Unix time."""
+        """Instant 0 of the trace in Unix time, milliseconds."""
         try:
             at = datetime.fromisoformat(self.start or "1970-01-01")
-            found = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+            seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
-            found = -1.0
-        if found < 0:
+            seconds = -1.0
+        if seconds < 0:
             raise ParameterError(
                 text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
             )
-        return Millis(round(1000 * found))
+        return Millis(round(1000 * seconds))
 
 
 def shares(tenants: Mapping[str, int], sizes: Sequence[int], *, equal: bool) -> dict[str, int]:
-    """Devices for each tenant, in whole nodes of these sizes: one for each, the others by GPU time (or alike).
+    """Devices of each tenant, in whole nodes of these sizes: a node for each, the rest by GPU time, or equally.
 
-    Tenants without GPU time count as one device-millisecond; where nodes are fewer than tenants the largest get one.
+    `tenants`: GPU time by VC, in device-milliseconds; none counts as 1. If there are fewer nodes than tenants, the
+    tenants with most GPU time get one each.
     """
     order = sorted(tenants, key=lambda vc: (-tenants[vc], vc))
-    given: dict[str, list[int]] = {vc: [] for vc in order}
+    nodes: dict[str, list[int]] = {vc: [] for vc in order}
     need = {vc: 1 if equal else max(1, tenants[vc]) for vc in order}
     for number, size in enumerate(sizes):
         if number < len(order):
-            given[order[number]].append(size)
+            nodes[order[number]].append(size)
         elif order:
-            # the one who has least by what it needs (highest averages, as seats in parliaments)
-            poorest = min(order, key=lambda vc: (Fraction(sum(given[vc]) + size, need[vc]), vc))
-            given[poorest].append(size)
-    return {vc: sum(given[vc]) for vc in sorted(order)}
+            # the tenant with the least devices by demand (highest averages, as for seats in a parliament)
+            poorest = min(order, key=lambda vc: (Fraction(sum(nodes[vc]) + size, need[vc]), vc))
+            nodes[poorest].append(size)
+    return {vc: sum(nodes[vc]) for vc in sorted(order)}

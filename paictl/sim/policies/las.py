@@ -75,19 +75,19 @@ class Las(Ranked):
         super().__init__(parameters, setup)
         self.limits = sorted(parameters.queues)
         self._queue: dict[int, int] = {}
-        """Of each job that is there."""
+        """By job, its queue."""
         self._entered: dict[int, Millis] = {}
-        """When it entered that queue."""
+        """By job, when it entered that queue."""
         self._from: dict[int, tuple[int, int, Millis]] = {}
-        """Service and time that do not count any more since a promotion, and when that was."""
+        """By promoted job: service and time that no longer count, and when it was promoted."""
         self._timers: list[tuple[Millis, int, JobView]] = []
         self._timer: dict[int, Millis] = {}
-        """When a job crosses a threshold, or is promoted; others in the heap are void."""
+        """By job, when it crosses a threshold or is promoted; other entries of the heap are void."""
 
     # --- keys
 
     def key(self, job: JobView, *, runs: bool) -> Key:
-        """(queue, whether it waits if that counts, first start or entry)."""
+        """(queue, whether it waits if `order=running`, first start or entry)."""
         if self.p.order == "entry":
             return self._queue[job.number], False, self._entered[job.number]
         first = self._from[job.number][2] if job.number in self._from else job.first_start
@@ -95,11 +95,11 @@ class Las(Ranked):
         return self._queue[job.number], behind, math.inf if first is None else first
 
     def from_last(self, _: Hashable, row: list[Entry], /) -> Iterator[Entry]:
-        """Keys change only where a timer says so."""
+        """The row itself is sorted, since keys change only at timers."""
         return reversed(row)
 
     def service(self, job: JobView) -> int:
-        """What counts for its queue, in (device-)milliseconds."""
+        """The service that decides its queue, in (device-)milliseconds."""
         attained = job.attained(self.now) if self.p.dimension == 2 else job.ran(self.now)
         return attained - self._from.get(job.number, _NOTHING)[0]
 
@@ -110,7 +110,7 @@ class Las(Ranked):
     # --- events
 
     def note(self, moment: Trigger) -> None:
-        """Also: who has crossed a threshold, who has waited long enough."""
+        """Also move jobs that have crossed a threshold, and promote those that have waited long enough."""
         for job in moment.arrived:
             self._enter(job, 0)
         super().note(moment)
@@ -142,7 +142,7 @@ class Las(Ranked):
         self._entered[job.number] = self.now
 
     def began(self, job: JobView, /) -> None:
-        """It crosses the next threshold after as long as it takes to attain what is missing."""
+        """Set a timer for the time at which the job will cross the next threshold."""
         self._timer.pop(job.number, None)
         queue = self._queue[job.number]
         if queue < len(self.limits):
@@ -151,7 +151,7 @@ class Las(Ranked):
             self._set(job, self.now - (-missing // pace))
 
     def stopped(self, job: JobView, /) -> None:
-        """It is promoted after `knob` times as long as it ran."""
+        """Set a timer for the promotion, after `knob` times the job's run time."""
         self._timer.pop(job.number, None)
         if self.p.promote != "never" and math.isfinite(self.p.knob) and self._queue[job.number]:
             ran = job.ran(self.now) - self._from.get(job.number, _NOTHING)[1]
@@ -164,7 +164,7 @@ class Las(Ranked):
         heappush(self._timers, (Millis(at), job.number, job))
 
     def wake(self) -> Millis | None:
-        """The next of them."""
+        """The next timer."""
         timers = self._timers
         while timers and self._timer.get(timers[0][1]) != timers[0][0]:
             heappop(timers)

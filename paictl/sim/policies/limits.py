@@ -1,4 +1,4 @@
-"""Policies that plan with run-time limits: what `easy` and `conservative` share."""
+"""Policies that plan with run-time limits: the base of `easy` and `conservative`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from paictl.units import Millis
 SHORTEST: Final = 1_000
 """The shortest limit, in milliseconds."""
 GRACE: Final = 60_000
-"""How long a job that has passed its limit is expected to run on, at each decision (`overrun=run`)."""
+"""Milliseconds that a job that has passed its limit is expected to run on, at each decision (`overrun=run`)."""
 
 
 @frozen
 class LimitParameters(Parameters):
-    """Where limits come from, and what happens at a limit."""
+    """The source of limits, and what happens when a job reaches its limit."""
 
     limits: Literal["exact", "factor", "user", "max"] = parameter(
         "exact",
@@ -40,7 +40,7 @@ class LimitParameters(Parameters):
 class Limited(Policy):
     """Keeps the planned end of each running job, ends jobs at their limits, and accounts for promised starts.
 
-    A promise is the first start time that a job was given. Times here are instants in milliseconds.
+    A promise is the first start time that a job was given. Times are instants in milliseconds.
     """
 
     knows = frozenset({Knowledge.DURATION})
@@ -49,7 +49,7 @@ class Limited(Policy):
     def __init__(self, parameters: LimitParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self.planned: list[tuple[int, int, JobView]] = []
-        """(planned end, number, job) of those that run, rising."""
+        """(planned end, number, job) of running jobs, rising."""
         self._ends: dict[int, int] = {}
         self._limits: dict[int, int] = {}
         self._promises: dict[int, int] = {}
@@ -62,7 +62,7 @@ class Limited(Policy):
         """Start jobs; `freed`: devices became free before a planned end, or a planned end moved."""
 
     def plan(self, moment: Trigger) -> None:
-        """Take note of ends, end jobs at their limits, then schedule."""
+        """Remove ended jobs, end jobs at their limits, then schedule."""
         freed = False
         for job in moment.ended:
             freed |= self.forget(job) > self.now
@@ -86,11 +86,11 @@ class Limited(Policy):
     # --- limits
 
     def limit(self, job: JobView) -> int:
-        """How long it may run, in milliseconds; drawn or computed once."""
-        found = self._limits.get(job.number)
-        if found is None:
-            self._limits[job.number] = found = max(SHORTEST, self._limit(job))
-        return found
+        """The run-time limit of a job, in milliseconds; drawn or computed once."""
+        limit = self._limits.get(job.number)
+        if limit is None:
+            self._limits[job.number] = limit = max(SHORTEST, self._limit(job))
+        return limit
 
     def _limit(self, job: JobView) -> int:
         if job.limit is not None:
@@ -106,17 +106,17 @@ class Limited(Policy):
             factor = 1 + (factor - 1) * float(drawn)
         return round(duration * factor)
 
-    # --- who runs
+    # --- running jobs
 
     def run(self, job: JobView) -> bool:
-        """Start it if there is a place; False, and nothing changes, if there is none."""
+        """Start a job if there is a place; False, and nothing changes, if there is none."""
         if not self.start(job):
             return False
         self.began(job)
         return True
 
     def began(self, job: JobView) -> None:
-        """It runs from now on, at most until its limit."""
+        """Plan the end of a job that starts now, and account for its promise."""
         self._expect(job, self.now + self.limit(job))
         if (promise := self._promises.get(job.number)) is not None:
             self._slack.append(self.now - promise)
@@ -126,7 +126,7 @@ class Limited(Policy):
         insort(self.planned, (end, job.number, job))
 
     def forget(self, job: JobView) -> int:
-        """It does not run any more; its planned end."""
+        """Remove a job that no longer runs; return its planned end."""
         end = self._ends.pop(job.number)
         del self.planned[bisect_left(self.planned, (end, job.number, job))]
         return end
@@ -134,26 +134,26 @@ class Limited(Policy):
     # --- promises
 
     def promise(self, job: JobView, start: int) -> None:
-        """Remember the first start time that a job was given."""
+        """Promise a start time, unless the job already has a promise."""
         self._promises.setdefault(job.number, start)
 
     def promised(self, job: JobView) -> bool:
-        """Whether it was given one."""
+        """Whether the job has a promise."""
         return job.number in self._promises
 
     def overtakes(self, job: JobView) -> None:
-        """It starts before a job that was submitted earlier."""
+        """Count a job that starts before one that was submitted earlier."""
         self._overtook.add(job.number)
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
-        """Beside a job: its limit and its first promise (seconds from the start of the trace), whether it overtook."""
-        noted = {"limit": self.limit(job) / 1000}
+        """A job's limit (seconds), its first promise (seconds from the start of the trace), and whether it overtook."""
+        values = {"limit": self.limit(job) / 1000}
         if (promise := self._promises.get(job.number)) is not None:
-            noted["promise"] = promise / 1000
-        return noted | {"backfilled": float(job.number in self._overtook)}
+            values["promise"] = promise / 1000
+        return values | {"backfilled": float(job.number in self._overtook)}
 
     def counted(self) -> Mapping[str, float]:
-        """Promises made, broken and by how much (seconds, below 0: earlier), jobs over their limit, backfilled jobs."""
+        """Promises made and broken, slack in seconds (negative: earlier), jobs over their limit, backfilled jobs."""
         slack = self._slack
         return {
             "promises": len(self._promises),

@@ -1,4 +1,4 @@
-"""Repair in place for `hived`: gangs that keep devices while a member that they lost is replaced."""
+"""Repair in place for `hived`: gangs that keep their devices while a lost member is replaced."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class MemberRepairs:
-    """Who waits for a member, and what all repairs came to.
+    """Gangs that wait for a member, and the figures of all repairs.
 
-    To the engine an attempt ends with the failure, and the next one starts when the gang is whole; meanwhile the core
-    keeps the devices of the others for it.
+    For the engine, an attempt ends with the failure, and the next one starts when the gang is whole; meanwhile the core
+    keeps the devices of the other members.
     """
 
     def __init__(self) -> None:
         self.failed: frozenset[int] = frozenset()
         """Devices that fail at this instant."""
         self._next: dict[str, JobView] = {}
-        """By job: its next attempt, where it came at this instant."""
+        """By job: its next attempt, if it arrived at this instant."""
         self._waiting: dict[int, tuple[JobView, Millis]] = {}
-        """Gangs that are not whole, each with since when."""
+        """Gangs that are not whole: (job, since when)."""
         self._done: dict[str, tuple[int, int]] = {}
-        """By job: repairs, and milliseconds that it waited for them."""
+        """By job: (number of repairs, milliseconds that it waited for them)."""
         self._idle = 0
-        """Device-milliseconds."""
+        """Device-milliseconds that gangs stood still."""
 
     def begin(self, moment: Trigger) -> None:
-        """An instant has come."""
+        """Note the failures and the next attempts of an instant."""
         self.failed = frozenset(moment.failed)
         self._next = {job.id: job for job in moment.arrived} if moment.failed else {}
 
@@ -52,7 +52,7 @@ class MemberRepairs:
         self._idle += job.gpus * (now - since)
 
     def drop(self, job: JobView, now: Millis) -> None:
-        """A gang waits no more, but starts again as a whole."""
+        """A gang gives up its repair, to restart as a whole."""
         _, since = self._waiting.pop(job.number)
         self._idle += job.gpus * (now - since)
 
@@ -61,7 +61,7 @@ class MemberRepairs:
         return job.number in self._waiting
 
     def waiting(self) -> list[JobView]:
-        """Those who wait, the first first."""
+        """Gangs that wait for a member, the longest wait first."""
         return [job for job, _ in self._waiting.values()]
 
     def notes(self, job: JobView) -> Mapping[str, float]:

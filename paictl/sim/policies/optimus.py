@@ -1,4 +1,4 @@
-"""Optimus: devices one by one to the job whose completion they bring forward most."""
+"""Optimus: each device goes to the job whose completion it brings forward most."""
 
 from __future__ import annotations
 
@@ -37,54 +37,54 @@ class OptimusParameters(Parameters):
 
 
 def sizes(job: JobView) -> list[int]:
-    """Numbers of devices a job may have, rising: measured ones, or all that it is elastic to."""
+    """Numbers of devices that a job may have, rising: the measured ones, or its whole elastic range."""
     least, most = job.elastic or (job.gpus, job.gpus)
     if job.scaling:
         return [number for number in sorted({*job.scaling, job.gpus}) if least <= number <= most]
     return list(range(least, most + 1))
 
 
-class _Left:
-    """Devices that are left for jobs of one type, and for all together."""
+class _FreeDevices:
+    """Free devices of each type, and in all."""
 
     def __init__(self, devices: int, types: Mapping[str, int]) -> None:
-        self._all = devices
-        self._of = dict(types)
+        self._total = devices
+        self._by_type = dict(types)
 
     def take(self, job: JobView, number: int) -> bool:
-        """Take so many for a job; False, and nothing is taken, if there are not so many for it."""
+        """Take devices for a job; False, and nothing changes, if too few are free."""
         kind = job.gpu_type
-        if number > self._all or (kind is not None and number > self._of.get(kind, 0)):
+        if number > self._total or (kind is not None and number > self._by_type.get(kind, 0)):
             return False
-        self._all -= number
+        self._total -= number
         if kind is not None:
-            self._of[kind] -= number
+            self._by_type[kind] -= number
         return True
 
 
 class TaskCounts(NamedTuple):
-    """What a job has: parameter servers and workers (devices)."""
+    """The parameter servers and workers (devices) of a job."""
 
     servers: int
     workers: int
 
 
 Pace = Callable[[JobView, int, int], float]
-"""Rate of a job with so many servers and workers."""
+"""(job, servers, workers) -> rate, 1 at the job's requested size."""
 
 
 class MarginalGains:
-    """Servers and devices by marginal gain: everybody its fewest, modest jobs first, then the step that brings most.
+    """Servers and devices by marginal gain: first each job's minimum, smallest first, then the step that gains most.
 
-    `left` is the remaining work by job number, `types` how many of the devices are of each type, for jobs that run on
-    one only, `servers` how many there are in all (0: every worker has its own, uncounted). A gain is how much sooner a
-    job would end, divided by the part of all servers or devices that it takes; where a step of the curve brings
-    nothing, a later one may (a curve with a dent), so the best next size is taken, not the very next.
+    `remaining` is the remaining work by job number, `types` the number of devices of each type (for jobs that run on
+    one type only), `servers` the number of parameter servers (0: each worker has its own, uncounted). The gain of a
+    step is how much sooner the job would end, divided by the part of all servers or devices that it takes. If a curve
+    has a dent, a larger step may gain where the next one does not, so the best of all larger sizes is tried.
     """
 
     def __init__(
         self,
-        left: Mapping[int, float],
+        remaining: Mapping[int, float],
         devices: int,
         types: Mapping[str, int] | None = None,
         *,
@@ -92,17 +92,17 @@ class MarginalGains:
         servers: int = 0,
     ) -> None:
         self.given: dict[int, TaskCounts] = {}
-        self._left = left
+        self._remaining = remaining
         self._pace = pace
         self._devices = devices
         self._servers = servers
-        self._free, self._spare = _Left(devices, types or {}), servers
+        self._free, self._spare = _FreeDevices(devices, types or {}), servers
         self._heap: list[tuple[float, int, TaskCounts, JobView]] = []
         self._full: set[tuple[int, bool]] = set()
-        """(job, whether of servers): no room was found for a step of that kind."""
+        """(job, whether the step adds a server) of steps for which there is no room."""
 
     def of(self, jobs: Sequence[JobView]) -> dict[int, TaskCounts]:
-        """By job number; whoever does not find even its fewest is absent."""
+        """The counts by job number; a job whose minimum does not fit is absent."""
         for job in sorted(jobs, key=lambda job: (sizes(job)[0], job.number)):
             least = sizes(job)[0]
             if (not self._servers or self._spare) and self._free.take(job, least):
@@ -119,36 +119,36 @@ class MarginalGains:
         return self.given
 
     def _take(self, job: JobView, step: TaskCounts) -> bool:
-        now = self.given[job.number]
-        if step.workers > now.workers:
-            return self._free.take(job, step.workers - now.workers)
+        counts = self.given[job.number]
+        if step.workers > counts.workers:
+            return self._free.take(job, step.workers - counts.workers)
         self._spare -= 1
         return self._spare >= 0
 
     def _push(self, job: JobView) -> None:
-        now, left = self.given[job.number], self._left[job.number]
-        before = left / self._pace(job, now.servers, now.workers)
+        counts, remaining = self.given[job.number], self._remaining[job.number]
+        before = remaining / self._pace(job, counts.servers, counts.workers)
         best: tuple[float, TaskCounts] | None = None
-        for step, part in self._steps(job, now):
-            gain = (before - left / self._pace(job, step.servers, step.workers)) / part
+        for step, part in self._steps(job, counts):
+            gain = (before - remaining / self._pace(job, step.servers, step.workers)) / part
             if gain > 0 and (best is None or gain > best[0]):
                 best = gain, step
         if best is not None:
             heapq.heappush(self._heap, (-best[0], job.number, best[1], job))
 
-    def _steps(self, job: JobView, now: TaskCounts) -> Iterator[tuple[TaskCounts, float]]:
-        """Each with the part of all devices or servers that it takes."""
+    def _steps(self, job: JobView, counts: TaskCounts) -> Iterator[tuple[TaskCounts, float]]:
+        """(larger counts, the part of all devices or servers that the step takes)."""
         if (job.number, False) not in self._full:
             row = sizes(job)
-            for number in row[bisect_right(row, now.workers) :]:
-                part = (number - now.workers) / self._devices
-                yield TaskCounts(now.servers if self._servers else number, number), part
-        if self._servers and now.servers < now.workers and (job.number, True) not in self._full:
-            yield TaskCounts(now.servers + 1, now.workers), 1 / self._servers
+            for number in row[bisect_right(row, counts.workers) :]:
+                part = (number - counts.workers) / self._devices
+                yield TaskCounts(counts.servers if self._servers else number, number), part
+        if self._servers and counts.servers < counts.workers and (job.number, True) not in self._full:
+            yield TaskCounts(counts.servers + 1, counts.workers), 1 / self._servers
 
 
 def split(free: Sequence[tuple[int, int]], number: int) -> list[tuple[int, int]] | None:
-    """(node, devices) with the same number on each of as few nodes as can be (Theorem 1); None if that is impossible.
+    """(node, devices), the same number on each of as few nodes as possible (Theorem 1); None if there is no even split.
 
     `free`: (node, its free devices), the emptiest first.
     """
@@ -192,7 +192,7 @@ class Optimus(Policy):
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
-        self._given: dict[int, TaskCounts] = {}
+        self._counts: dict[int, TaskCounts] = {}
         fitted = parameters.estimate == "fitted"
         self._estimates: Exact | Fitted = Fitted(setup.seed, parameters.noise) if fitted else Exact()
 
@@ -202,7 +202,7 @@ class Optimus(Policy):
             self._jobs[job.number] = job
         for job in moment.ended:
             del self._jobs[job.number]
-            self._given.pop(job.number, None)
+            self._counts.pop(job.number, None)
             self._estimates.forget(job)
         if self.now % self.p.interval == 0:
             self._turn()
@@ -212,60 +212,69 @@ class Optimus(Policy):
         return Millis((self.now // self.p.interval + 1) * self.p.interval) if self._jobs else None
 
     def make_rates(self) -> Rates:
-        """Where a job is matters: it is placed by node."""
+        """The location of a job matters: it is placed by node."""
         return Rates(self.cluster, located=True, overhead=self.p.overhead)
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
-        """Its devices wait for the next interval."""
+        """Nothing: its devices stay idle until the next interval."""
 
     def _turn(self) -> None:
         jobs = list(self._jobs.values())
-        left = {job.number: self._estimates.left(job, self.now) for job in jobs}
+        remaining = {job.number: self._estimates.left(job, self.now) for job in jobs}
         servers = self.p.servers * len(self.cluster.nodes)
         allocation = MarginalGains(
-            left, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers
+            remaining, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers
         )
-        given = allocation.of(jobs)
+        counts = allocation.of(jobs)
         book = NodeBook(self.cluster)
-        kept = self._kept(given)
-        for number in sorted(kept):
+        staying = self._staying(counts)
+        for number in sorted(staying):
             book.claim(self._jobs[number].devices)
-        placed = {number: self._jobs[number].devices for number in kept}
-        # who runs on one type only goes first: the others take what is left, wherever it is
+        placed = {number: self._jobs[number].devices for number in staying}
+        # jobs of one type first: the others can use what is left on any type
         for number in sorted(
-            set(given) - kept, key=lambda one: (self._jobs[one].gpu_type is None, *given[one][::-1], one)
+            set(counts) - staying,
+            key=lambda job_number: (self._jobs[job_number].gpu_type is None, *counts[job_number][::-1], job_number),
         ):
-            placed[number] = self._place(book, self._jobs[number], given[number].workers)
+            placed[number] = self._place(book, self._jobs[number], counts[number].workers)
         for job in jobs:
-            if job.running and (placed.get(job.number) != job.devices or job.number not in kept):
+            if job.running and (placed.get(job.number) != job.devices or job.number not in staying):
                 self.act(Preempt(job))
                 self.let_go(job)
         for number, devices in sorted(placed.items()):
-            job, share = self._jobs[number], given[number]
+            job, job_counts = self._jobs[number], counts[number]
             self.hold(job, devices)
-            if number not in kept:
-                self.act(Start(job, devices, round(ONE * slowed(job, *share)) if servers else ONE))
-        self._given = given
+            if number not in staying:
+                self.act(Start(job, devices, round(ONE * slowed(job, *job_counts)) if servers else ONE))
+        self._counts = counts
 
-    def _kept(self, given: Mapping[int, TaskCounts]) -> set[int]:
-        """Who stays where it is: whoever keeps its size, and does not stand where another must go."""
+    def _staying(self, counts: Mapping[int, TaskCounts]) -> set[int]:
+        """The jobs that stay in place: those that keep their size, unless a job of one type needs their devices."""
         jobs = self._jobs
-        kept = {
-            number for number, share in given.items()
-            if jobs[number].running and share.workers == len(jobs[number].devices)
-            and share == self._given.get(number)
+        staying = {
+            number for number, job_counts in counts.items()
+            if jobs[number].running and job_counts.workers == len(jobs[number].devices)
+            and job_counts == self._counts.get(number)
         }  # fmt: skip
         for kind, room in self.cluster.types.items():
             lacking = (
-                sum(n.workers for one, n in given.items() if jobs[one].gpu_type == kind and one not in kept) - room
+                sum(
+                    job_counts.workers
+                    for number, job_counts in counts.items()
+                    if jobs[number].gpu_type == kind and number not in staying
+                )
+                - room
             )
-            on = {one: sum(self.cluster.type_of[device] == kind for device in jobs[one].devices) for one in kept}
-            lacking += sum(on.values())
-            for one in sorted(kept, reverse=True):
-                if lacking > 0 and on[one] and jobs[one].gpu_type is None:
-                    kept.discard(one)
-                    lacking -= on[one]
-        return kept
+            on_kind = {
+                number: sum(self.cluster.type_of[device] == kind for device in jobs[number].devices)
+                for number in staying
+            }
+            lacking += sum(on_kind.values())
+            for number in sorted(staying, reverse=True):
+                if lacking > 0 and on_kind[number] and jobs[number].gpu_type is None:
+                    staying.discard(number)
+                    lacking -= on_kind[number]
+        return staying
 
     def _place(self, book: NodeBook, job: JobView, number: int) -> Devices:
         nodes = self.cluster.nodes
@@ -287,7 +296,7 @@ class Optimus(Policy):
         return tuple(sorted(device for node, count in parts for device in book.take(node, count)))
 
     def counted(self) -> Mapping[str, float]:
-        """With fitted curves: how wrong the predicted epochs were."""
+        """With fitted curves: the mean relative error of the predicted epochs, early and late in a job."""
         if not isinstance(self._estimates, Fitted):
             return {}
         parts: dict[str, list[float]] = {"early": [], "late": []}

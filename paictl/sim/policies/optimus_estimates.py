@@ -1,8 +1,8 @@
-"""What Optimus believes of its jobs: how long they have to go, how fast they would be; exactly, or from its two curves.
+"""Optimus' estimates of remaining work and speed: exact, or from its two fitted curves.
 
-A trace tells how much work a job has, not how its loss falls. So each job has a loss curve whose owner stops at the
-epoch in which it falls by too little, and that epoch is where the job ends in the trace: facts `loss.b0`, `loss.b1`,
-`loss.b2` and `epochs`, or, where a trace has none, the usual shape and a number of epochs drawn for each job.
+A trace has a job's work but not its loss. So each job gets a loss curve, whose owner stops at the epoch in which the
+loss falls too little, and this epoch is the job's end in the trace: facts `loss.b0`, `loss.b1`, `loss.b2` and `epochs`,
+or, in a trace without them, a default shape and a random number of epochs for each job.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _THETA: Final = (1.02, 2.78, 4.92, 0.0, 0.02)
-"""Seconds of a step of synchronous training by the paper's example: per sample, once, per w/p, w and p."""
+"""Seconds of a step of synchronous training in the paper's example: per sample, constant, per w/p, per w, per p."""
 _BATCH: Final = 16.0
 _EXAMPLE: Final = Speed(_THETA, _BATCH)
 _SHAPE: Final = (0.2, 1.0, 0.1)
-"""Of a loss curve of which the trace says nothing."""
+"""Parameters b0, b1, b2 of a loss curve that the trace does not give."""
 _EPOCHS: Final = (30, 300)
-"""Drawn log-uniformly; 95 in the middle."""
+"""Range of the epochs of such a curve, drawn log-uniformly; the median is 95."""
 _USUAL: Final = 95
 _FEWEST: Final = 5
-"""Epochs before a curve is fitted."""
+"""Epochs before the first fit of a curve."""
 _POINTS: Final = 24
 """Most points of a fit."""
 _FRESH: Final = 1.3
-"""A curve is fitted again after so many times the epochs of the last fit."""
+"""A curve is fitted again after this multiple of the epochs of the last fit."""
 _SAMPLES: Final = 5
-"""Most sizes that are tried before the speed is fitted."""
+"""Most sizes to measure before the speed is fitted."""
 _STILL: Final = 1e-6
 
 
 def speed_of(facts: Mapping[str, float]) -> Speed:
-    """How the speed follows servers and workers: facts `speed.0` to `speed.4` and `batch`, or the paper's example."""
+    """The speed curve of a job: facts `speed.0` to `speed.4` and `batch`, or the paper's example."""
     if not facts:
         return _EXAMPLE
     theta = tuple(facts.get(f"speed.{place}", value) for place, value in enumerate(_THETA))
@@ -46,7 +46,7 @@ def speed_of(facts: Mapping[str, float]) -> Speed:
 
 
 def slowed(job: JobView, servers: int, workers: int) -> float:
-    """What too few servers leave of the rate with as many servers as workers, at most 1."""
+    """Factor of the rate with `servers` servers against as many servers as workers, at most 1."""
     return 1.0 if servers >= workers else _slowed(speed_of(job.facts), servers, workers)
 
 
@@ -56,32 +56,32 @@ def _slowed(speed: Speed, servers: int, workers: int) -> float:
 
 
 def pace(job: JobView, workers: int) -> float:
-    """Rate with so many devices, and as many servers."""
+    """Rate with `workers` devices and as many servers, 1 at the requested size."""
     return 1.0 if workers == job.gpus else job.scaling.get(workers, workers / job.gpus)
 
 
 def exact_pace(job: JobView, servers: int, workers: int) -> float:
-    """As it will run."""
+    """The actual rate, 1 at the requested size."""
     return pace(job, workers) * slowed(job, servers, workers)
 
 
 class Exact:
-    """As the trace has it: what the two curves would say of a job that they fit."""
+    """Estimates from the trace, as if both curves fitted exactly."""
 
     def left(self, job: JobView, now: Millis) -> float:
-        """What is left."""
+        """Remaining work, in milliseconds at the reference."""
         return job.remaining(now) / ONE
 
     def pace(self, job: JobView, servers: int, workers: int) -> float:
-        """As it will run."""
+        """The actual rate, 1 at the requested size."""
         return exact_pace(job, servers, workers)
 
     def forget(self, job: JobView) -> None:
-        """Nothing was remembered."""
+        """Nothing is stored."""
 
 
 class _Loss(NamedTuple):
-    """The loss of a job as it is: its curve, where it ends, and by how much it falls there."""
+    """The true loss of a job: its curve, the last epoch, and by how much the loss falls after it."""
 
     curve: LossCurve
     epochs: int
@@ -89,7 +89,7 @@ class _Loss(NamedTuple):
 
 
 class Fitted:
-    """From measured losses and short runs, each of which is off by up to `noise` (relative, uniform, by the seed)."""
+    """Estimates from measured losses and short runs, each with a relative error up to `noise` (uniform, seeded)."""
 
     def __init__(self, seed: int, noise: float) -> None:
         self._seed = seed
@@ -102,27 +102,27 @@ class Fitted:
         self._speeds: dict[int, Speed] = {}
         self._paces: dict[int, dict[tuple[int, int], float]] = {}
         self.errors: list[tuple[float, float]] = []
-        """(part of a job that was done, relative error of its predicted epochs) at each fit."""
+        """(done part of the job, relative error of the predicted epochs) at each fit."""
 
     def left(self, job: JobView, now: Millis) -> float:
-        """Epochs to go by the curve fitted last, in milliseconds on the reference."""
+        """Remaining work by the last fitted curve, in milliseconds at the reference."""
         loss = self._loss(job)
         done = loss.epochs * (1 - job.remaining(now) / ONE / job.work) if job.work else loss.epochs
-        seen, end = self._ends.get(job.number, (0, float(_USUAL)))
-        if done >= max(_FEWEST, seen * _FRESH):
+        fitted_at, end = self._ends.get(job.number, (0, float(_USUAL)))
+        if done >= max(_FEWEST, fitted_at * _FRESH):
             end = self._fit(job, loss, int(done))
             self._ends[job.number] = int(done), end
             self.errors.append((done / loss.epochs, abs(end / loss.epochs - 1)))
         return max(1.0, end - done) * job.work / loss.epochs
 
     def pace(self, job: JobView, servers: int, workers: int) -> float:
-        """By the fitted speed."""
-        known = self._paces.setdefault(job.number, {})
-        if (servers, workers) not in known:
+        """The rate by the fitted speed, 1 at the requested size."""
+        paces = self._paces.setdefault(job.number, {})
+        if (servers, workers) not in paces:
             if job.number not in self._speeds:
                 self._speeds[job.number] = self._profile(job)
-            known[servers, workers] = max(_STILL, self._speeds[job.number].at(servers, workers))
-        return known[servers, workers]
+            paces[servers, workers] = max(_STILL, self._speeds[job.number].at(servers, workers))
+        return paces[servers, workers]
 
     def forget(self, job: JobView) -> None:
         """Drop its measurements."""
@@ -136,13 +136,13 @@ class Fitted:
             epochs = max(1, round(facts.get("epochs", drawn)))
             b0, b1, b2 = (facts.get(f"loss.b{place}", value) for place, value in enumerate(_SHAPE))
             if "loss.b0" not in facts:
-                b0 *= _USUAL / epochs  # the same shape, stretched
+                b0 *= _USUAL / epochs  # the default shape, stretched to the epochs
             curve = LossCurve(b0, b1, b2)
             self._losses[job.number] = _Loss(curve, epochs, curve.at(epochs) - curve.at(epochs + 1))
         return self._losses[job.number]
 
     def _fit(self, job: JobView, loss: _Loss, done: int) -> float:
-        """The epoch in which the curve through what was measured falls by no more than the owner wants."""
+        """The epoch in which the fitted curve falls by no more than the owner's threshold."""
         rows = self._measured.setdefault(job.number, [])
         dice = Dice(self._seed, f"loss {job.number} {len(rows)}")
         while len(rows) <= done:

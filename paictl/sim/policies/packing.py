@@ -1,8 +1,7 @@
-"""Placing pods on shared devices: nodes with CPU, memory and devices of which jobs hold shares, and the five policies
-that FGD is compared with.
+"""Pods on shared devices: nodes with CPU, memory and shares of devices, and the five policies to which FGD is compared.
 
-A job is tried once, when it comes; if no node has room for it, it is dropped. Of the nodes that have room the one with
-the highest integer score is taken; ties go by a rank of the nodes that is drawn once a run.
+A job is tried once, when it arrives; if no node has room, it is dropped. The feasible node with the highest integer
+score is chosen; ties are broken by a random rank of the nodes, drawn once per run.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from paictl.sim.traces.lines import LONGEST
 from paictl.sim.view import JobView
 
 Numbers = NDArray[np.int64]
-"""One for each node."""
+"""An array over nodes."""
 _PLENTY: Final = 1 << 40
-"""CPU and memory of a node that says nothing of them."""
+"""CPU (milli) and memory (MiB) of a node that does not give them."""
 _PAPER: Final = "FGD (ATC'23) §6, baseline; simulator hkust-adsl/kubernetes-scheduler-simulator"
 
 
 class SharedNodes:
-    """What is left on each node: CPU, memory, and thousandths of each device."""
+    """Free resources of each node: CPU (milli), memory (MiB), and thousandths of each device."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -43,28 +42,28 @@ class SharedNodes:
         self.memory: Numbers = np.array([node.memory_mib or _PLENTY for node in nodes], dtype=np.int64)
         self.size: Numbers = np.array([node.devices for node in nodes], dtype=np.int64)
         self.left: NDArray[np.int64] = np.full((len(nodes), self.most), -1, dtype=np.int64)
-        """Thousandths left of each device, -1 where a node has fewer."""
+        """Nodes x devices: free thousandths of each device, -1 for devices that a node does not have."""
         for number, node in enumerate(nodes):
             self.left[number, : node.devices] = WHOLE
         self.total: Numbers = self.size * WHOLE
-        """Thousandths left of all devices of each node."""
+        """Free thousandths of all devices of each node."""
         self.largest_cpu, self.largest = int(np.max(self.cpu)), self.most * WHOLE
         self.version: Numbers = np.zeros(len(nodes), dtype=np.int64)
         """Raised with each change of a node."""
         self._kinds = {kind: np.array([node.type == kind for node in nodes]) for kind in cluster.types}
 
     def feasible(self, job: JobView) -> Numbers:
-        """The nodes that have room, by number, rising."""
+        """The numbers of the nodes that have room for a job, rising."""
         fits = (self.cpu >= job.cpu_milli) & (self.memory >= job.memory_mib)
         if job.gpus:
             fits &= (self.left >= job.gpu_milli).sum(axis=1) >= job.gpus
             if types := job.gpu_types or (job.gpu_type and (job.gpu_type,)):
                 fits &= np.any([self._kinds[kind] for kind in types if kind in self._kinds], axis=0)
-        found: Numbers = np.flatnonzero(fits)
-        return found
+        numbers: Numbers = np.flatnonzero(fits)
+        return numbers
 
     def change(self, job: JobView, node: int, places: tuple[int, ...], sign: int) -> None:
-        """A job comes to devices of a node, counted from 0 (`sign` -1), or goes (1)."""
+        """Place a job on devices of a node, numbered from 0 (`sign` -1), or remove it (1)."""
         self.cpu[node] += sign * job.cpu_milli
         self.memory[node] += sign * job.memory_mib
         for place in places:
@@ -73,25 +72,25 @@ class SharedNodes:
         self.version[node] += 1
 
     def tightest(self, job: JobView, node: int) -> int:
-        """The device of a node with the least left that is enough for a share, the first of several."""
+        """The index of the fullest device of a node with room for a share, the first of several."""
         row = self.left[node]
         return int(np.argmin(np.where(row >= job.gpu_milli, row, WHOLE + 1)))
 
 
 class Undisturbed(Rates):
-    """Shares are walled off from each other: a job runs as fast as alone; one without an end stays for good."""
+    """Shares are isolated: a job runs as fast as alone; a job without an end never leaves."""
 
     def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
-        """None for a job that never leaves."""
+        """0 for a job that never leaves."""
         return 0 if state.job.work >= LONGEST else super().rate(state, company)
 
     def together(self, job: Job, company: Any, devices: Devices) -> float:  # noqa: ARG002 - as the base class
-        """Nobody is slowed down."""
+        """1: jobs do not slow each other down."""
         return 1.0
 
 
 class Packing(Policy):
-    """Places each job when it comes, on the feasible node of the highest score, or drops it."""
+    """Places each job when it arrives, on the feasible node with the highest score, or drops it."""
 
     shares = True
     choices = (
@@ -116,36 +115,36 @@ class Packing(Policy):
         self._curve: dict[int, list[float]] = {}
 
     def make_placement(self) -> Count:
-        """Not used: places are shares."""
+        """Unused: jobs get shares of devices."""
         return Count(self.cluster)
 
     def make_rates(self) -> Rates:
-        """Devices of a share do not slow it down."""
+        """Rates without interference."""
         return Undisturbed(self.cluster, located=False, overhead=self.p.overhead)
 
     # --- to be overridden
 
     @abstractmethod
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:
-        """An integer score for each of these nodes, all of which have room."""
+        """An integer score for each of the feasible `nodes`."""
 
     def choose(self, job: JobView, nodes: Numbers) -> int:
-        """One of the nodes."""
+        """The node of the highest score, by rank among equals."""
         scores = self.scores(job, nodes)
         best = nodes[scores == np.max(scores)]
         return int(best[np.argmin(self.ranks[best])])
 
     def place(self, job: JobView, node: int) -> int:
-        """The device of a node for a share, counted from 0."""
+        """The index of a node's device for a share, from 0."""
         return self.nodes.tightest(job, node)
 
     def settled(self, job: JobView, node: int, change: int) -> None:
-        """A job came to a node (1) or left it (-1)."""
+        """A job was placed on a node (1) or left it (-1)."""
 
-    # --- what happens
+    # --- events
 
     def plan(self, moment: Trigger) -> None:
-        """Give back what is over, then try who came."""
+        """Free the resources of ended jobs, then try jobs that arrived."""
         for job in moment.ended:
             _, node, places = self._places.pop(job.number)
             self._change(job, node, places, -1)
@@ -187,7 +186,7 @@ class Packing(Policy):
         row[1] += 1
 
     def counted(self) -> Mapping[str, float]:
-        """Allocated of all devices in per cent: when the last job had come, and by how much had been asked for."""
+        """Allocated devices in per cent of the cluster: after the last arrival, and by requests in per cent."""
         curve = {at: total / count for at, (total, count) in sorted(self._curve.items())}
         return {
             "allocation_ratio": self._ratio,
@@ -205,15 +204,15 @@ class RandomFit(Packing):
     paper = _PAPER
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:  # noqa: ARG002 - as the base class
-        """All alike."""
+        """The same for all nodes."""
         return np.zeros(len(nodes), dtype=np.int64)
 
     def choose(self, job: JobView, nodes: Numbers) -> int:  # noqa: ARG002 - as the base class
-        """At random."""
+        """A random node."""
         return int(nodes[self.dice.below(len(nodes))])
 
     def place(self, job: JobView, node: int) -> int:
-        """At random."""
+        """A random device with room."""
         fitting = np.flatnonzero(self.nodes.left[node] >= job.gpu_milli)
         return int(fitting[self.dice.below(len(fitting))])
 
@@ -226,7 +225,7 @@ class TightestFit(Packing):
     paper = _PAPER
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:
-        """What is left, CPU and devices alike, by that of the largest node."""
+        """100 less the mean of free CPU and free devices after placing, in per cent of the largest node."""
         book = self.nodes
         cpu = (book.cpu[nodes] - job.cpu_milli) / book.largest_cpu
         milli = (book.total[nodes] - job.gpus * job.gpu_milli) / book.largest
@@ -259,12 +258,12 @@ class GpuPacking(Packing):
         """Below 34 for idle nodes, below 50 for idle devices, else the fuller the better."""
         if not job.gpus:
             return np.zeros(len(nodes), dtype=np.int64)
-        left = self.nodes.left[nodes]
-        idle = (left == WHOLE).sum(axis=1)
+        free = self.nodes.left[nodes]
+        idle = (free == WHOLE).sum(axis=1)
         if job.gpu_milli == WHOLE:
             used = np.full(len(nodes), max(50 - job.gpus, 33), dtype=np.int64)
         else:
-            least = np.where(left >= job.gpu_milli, left, WHOLE + 1).min(axis=1)
+            least = np.where(free >= job.gpu_milli, free, WHOLE + 1).min(axis=1)
             partly = np.maximum(100 - least * 100 // WHOLE // 10, 50)
             used = np.where(least == WHOLE, 49, partly)
         return np.where(idle == self.nodes.size[nodes], np.maximum(33 - idle, idle), used)
@@ -284,7 +283,7 @@ class GpuClustering(Packing):
         """Jobs on each node by affinity: their number of devices, 0 for a share."""
 
     def settled(self, job: JobView, node: int, change: int) -> None:
-        """Count those with devices."""
+        """Count jobs with devices by their affinity."""
         if job.gpus:
             self._guests[node] += change
             self._row(job)[node] += change
@@ -296,7 +295,7 @@ class GpuClustering(Packing):
         return self._alike[affinity]
 
     def scores(self, job: JobView, nodes: Numbers) -> Numbers:
-        """75 for the same alone, 50 for the same and others, 25 for nobody; the fuller, up to 25 more."""
+        """75 for nodes with this size only, 50 with this and others, 25 for empty nodes; plus up to 25 for fullness."""
         if not job.gpus:
             return np.zeros(len(nodes), dtype=np.int64)
         largest = self.nodes.largest

@@ -23,13 +23,13 @@ Span = NewType("Span", int)
 FOREVER = Span(2**62)
 
 FINITE: Final = 1e15
-"""More than any number of a run; what is larger was mistyped, or is no number."""
+"""An upper bound for every number of a run; a larger value is a typing error or not a number."""
 
 T = TypeVar("T")
 
 
 class ParameterError(PaictlError, ValueError):
-    """A policy or parameter that cannot be; `where` is the policy."""
+    """An unknown policy or invalid parameter; `where` names the policy."""
 
 
 def parameter(default: T, help: str, least: float = 0, most: float = FINITE) -> T:  # noqa: A002 as everybody calls it
@@ -37,19 +37,19 @@ def parameter(default: T, help: str, least: float = 0, most: float = FINITE) -> 
 
     `least` and `most` bound numbers and spans (in seconds), both included; spans may be `inf` unless `most` says less.
     """
-    made: T = field(default=default, metadata={"help": help, "bounds": Bounds(least, most)})
-    return made
+    declared: T = field(default=default, metadata={"help": help, "bounds": Bounds(least, most)})
+    return declared
 
 
 @frozen
 class Bounds:
-    """What a number may be; spans in seconds."""
+    """The range of a number, both ends included; of spans in seconds."""
 
     least: float = 0
     most: float = FINITE
 
     def hold(self, kind: object, value: Any) -> bool:
-        """Whether a value of a type keeps to them."""
+        """Whether a value of type `kind` is in the range."""
         if kind is Span:
             return value >= self.least * 1000 and (
                 value <= self.most * 1000 or (value == FOREVER and self.most == FINITE)
@@ -58,7 +58,7 @@ class Bounds:
 
     @property
     def words(self) -> str:
-        """They, where they are more than what any number keeps to."""
+        """The range in words, empty if every number is in it."""
         low, high = (f"{bound:g}" for bound in (self.least, self.most))
         if self.most != FINITE:
             return i18n.text(", {low} to {high}", low=low, high=high)
@@ -76,9 +76,9 @@ class Described:
 
 
 def split(text: str) -> tuple[str, dict[str, str]]:
-    """`name:key=value,…` in its parts; raises `ParameterError`."""
+    """The name and the parameters (key to text) of `name:key=value,…`; raises `ParameterError`."""
     name, _, rest = text.partition(":")
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in rest.split(",") if rest else []:
         key, equals, value = part.partition("=")
         key = key.strip()
@@ -88,29 +88,32 @@ def split(text: str) -> tuple[str, dict[str, str]]:
                 where=f"policy {text!r}",
                 hint=i18n.text("write {name}:key=value,key=value", name=name),
             )
-        if key in given:
+        if key in values:
             raise ParameterError(i18n.text("{key!r} is given twice", key=key), where=f"policy {text!r}")
-        given[key] = value.strip()
-    return name.strip(), given
+        values[key] = value.strip()
+    return name.strip(), values
 
 
-def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
-    """The parameters of a policy from what was written; raises `ParameterError` with the names that there are."""
-    known = {_shown(one): one for one in fields(kind)}  # type: ignore[arg-type] # dataclasses only
+def read(kind: type[T], texts: Mapping[str, str], policy: str) -> T:
+    """The parameters of a policy from their texts by key; raises `ParameterError` with the known names."""
+    fields_by_name = {_shown(declared): declared for declared in fields(kind)}  # type: ignore[arg-type] # dataclasses only
     hints = get_type_hints(kind)
     values: dict[str, object] = {}
-    for key, text in given.items():
-        if key not in known:
+    for key, text in texts.items():
+        if key not in fields_by_name:
             raise ParameterError(
                 i18n.text("it has no parameter {key!r}", key=key),
                 where=f"policy {policy}",
-                hint=did_you_mean(key, known) or i18n.text("one of: {names}", names=listed(known, 20)),
+                hint=did_you_mean(key, fields_by_name)
+                or i18n.text("one of: {names}", names=listed(fields_by_name, 20)),
             )
         where = f"policy {policy}, parameter {key}"
-        values[known[key].name] = _value(hints[known[key].name], _bounds(known[key]), text, where)
+        values[fields_by_name[key].name] = _value(
+            hints[fields_by_name[key].name], _bounds(fields_by_name[key]), text, where
+        )
     try:
         return kind(**values)
-    except ParameterError as error:  # of values that do not go together
+    except ParameterError as error:  # values that contradict each other
         raise ParameterError(error.message, where=f"policy {policy}", hint=error.hint) from None
 
 
@@ -118,32 +121,32 @@ def as_data(parameters: object) -> dict[str, object]:
     """All parameters by name, for reports: spans in seconds, without bound `inf`."""
     hints = get_type_hints(type(parameters))
     return {
-        _shown(one): _plain(hints[one.name], getattr(parameters, one.name))
-        for one in fields(parameters)  # type: ignore[arg-type] # dataclasses only
+        _shown(declared): _plain(hints[declared.name], getattr(parameters, declared.name))
+        for declared in fields(parameters)  # type: ignore[arg-type] # dataclasses only
     }
 
 
 def described(kind: type[object]) -> list[Described]:
-    """What parameters there are."""
+    """All parameters of a policy, as `paictl sim policies NAME` lists them."""
     hints = get_type_hints(kind)
     return [
         Described(
-            _shown(one),
-            "" if one.default is MISSING else str(_text(_plain(hints[one.name], one.default))),
-            _allowed(hints[one.name], _bounds(one)),
-            str(one.metadata.get("help", "")),
+            _shown(declared),
+            "" if declared.default is MISSING else str(_text(_plain(hints[declared.name], declared.default))),
+            _allowed(hints[declared.name], _bounds(declared)),
+            str(declared.metadata.get("help", "")),
         )
-        for one in fields(kind)  # type: ignore[arg-type] # dataclasses only
+        for declared in fields(kind)  # type: ignore[arg-type] # dataclasses only
     ]
 
 
-def _shown(one: Field[Any]) -> str:
-    return one.name.replace("_", "-")
+def _shown(declared: Field[Any]) -> str:
+    return declared.name.replace("_", "-")
 
 
-def _bounds(one: Field[Any]) -> Bounds:
-    found: Bounds = one.metadata.get("bounds", Bounds())
-    return found
+def _bounds(declared: Field[Any]) -> Bounds:
+    bounds: Bounds = declared.metadata.get("bounds", Bounds())
+    return bounds
 
 
 def _allowed(kind: object, bounds: Bounds) -> str:
@@ -161,7 +164,7 @@ def _plain(kind: object, value: Any) -> object:
     if isinstance(value, float) and math.isinf(value):
         return "inf"
     if isinstance(value, tuple):
-        return [_plain(get_args(kind)[0], one) for one in value]
+        return [_plain(get_args(kind)[0], part) for part in value]
     return value
 
 
@@ -169,7 +172,7 @@ def _text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return "/".join(str(_text(one)) for one in value)
+        return "/".join(str(_text(part)) for part in value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -190,8 +193,8 @@ def _value(kind: object, bounds: Bounds, text: str, where: str) -> object:
     if reader is None:
         return text
     try:
-        found = reader(text)
-        if not bounds.hold(kind, found):
+        value = reader(text)
+        if not bounds.hold(kind, value):
             raise ValueError(text)
     except (ValueError, OverflowError) as error:
         raise ParameterError(
@@ -199,7 +202,7 @@ def _value(kind: object, bounds: Bounds, text: str, where: str) -> object:
             where=where,
             hint=i18n.text("allowed: {allowed}", allowed=_allowed(kind, bounds)),
         ) from error
-    return found
+    return value
 
 
 def _bool(text: str) -> bool:
@@ -209,10 +212,10 @@ def _bool(text: str) -> bool:
 
 
 def _float(text: str) -> float:
-    found = float(text)
-    if math.isnan(found):
+    number = float(text)
+    if math.isnan(number):
         raise ValueError(text)
-    return found
+    return number
 
 
 def _span(text: str) -> Span:

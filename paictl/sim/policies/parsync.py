@@ -1,4 +1,4 @@
-"""ParSync: several schedulers of one cluster, each with a view of it that is refreshed in parts and so partly stale."""
+"""ParSync: several schedulers of one cluster, each with a partly stale view that is refreshed part by part."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _TASTE: Final = 100
-"""How much schedulers differ about a device, in thousandths."""
+"""Range of a scheduler's individual score of a device, in thousandths."""
 _OWN: Final = -1
-"""The version of a view that is not the truth of any instant."""
+"""The version of a view that the scheduler itself has changed."""
 
 
 @frozen
@@ -42,14 +42,14 @@ class ParSyncParameters(Parameters):
 
 @dataclass(slots=True)
 class _Scheduler:
-    """One scheduler: its line, and what it believes to be free in each partition."""
+    """One scheduler: its queue, and its view of the free devices of each partition."""
 
     number: int
     views: list[set[int]]
     taste: list[int]
-    """What each device is worth to it, in thousandths: the common score, and a little of its own."""
+    """By device: its score for this scheduler in thousandths, the common score plus an individual one."""
     seen: list[int]
-    """By partition: the version of the truth that its view is; `_OWN` where it has changed the view since."""
+    """By partition: the version that the view shows; `_OWN` if the scheduler has changed the view since."""
     line: deque[JobView] = field(default_factory=deque)
     fresh: int = 0
     """The partition that was refreshed last."""
@@ -84,13 +84,13 @@ class ParSync(Policy):
         self._parts = min(size, max(parameters.partitions, parameters.schedulers))
         self._members = [range(part, size, self._parts) for part in range(self._parts)]
         self._open = [set(row) for row in self._members]
-        """What is free in truth, by partition."""
+        """By partition: the devices that are really free."""
         self._version = [0] * self._parts
-        """Raised when the truth about a partition changes."""
+        """By partition: raised with each change of its free devices."""
         dice = Dice(setup.seed, "scores")
         spread = round(parameters.variance * 1000)
         self._score = [1000 + dice.between(-spread, spread) for _ in range(size)]
-        self._who = [
+        self._schedulers = [
             _Scheduler(
                 number,
                 [set(row) for row in self._members],
@@ -103,24 +103,24 @@ class ParSync(Policy):
         self._turn = 0
         self._arrived = 0
         self._next: Millis | None = None
-        """The next turn, of whoever it is; None: nobody waits."""
+        """The time of the next turn of any scheduler; None: no job waits."""
         self._counts = {"conflicts": 0, "commits": 0, "quality": 0}
 
     # --- time
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
-        """Free in truth; schedulers see it when they refresh."""
+        """Free the devices; schedulers see it when they refresh."""
         if self._next is not None:
-            self._refresh((self.now - 1) // self._step())  # with what was true until now
+            self._refresh((self.now - 1) // self._step())  # earlier refreshes show the state before this event
         for device in devices:
             self._open[device % self._parts].add(device)
         self._changed(devices)
 
     def plan(self, moment: Trigger) -> None:
-        """Refresh what is due, then let a scheduler decide if its time has come."""
+        """Refresh the views that are due, then let a scheduler decide if it is its turn."""
         self._pass_turns()
         for job in moment.arrived:
-            self._who[self._arrived % len(self._who)].line.append(job)
+            self._schedulers[self._arrived % len(self._schedulers)].line.append(job)
             self._arrived += 1
         self._refresh(self.now // self._step())
         if self._next is None or self.now >= self._next:
@@ -128,33 +128,35 @@ class ParSync(Policy):
         self._next = Millis(max(self.now + 1, self._next or 0)) if self._waits() else None
 
     def wake(self) -> Millis | None:
-        """The next turn that can make a difference: of a scheduler whose view holds its first job by then.
+        """The next turn with an effect: of a scheduler whose view has room for its first job by then.
 
-        All turns before are of schedulers that do not find enough in their views, or for whom nobody waits. They, and
-        the refreshes between them, are made up for by the next event: a decision for each of them would be one every
-        few milliseconds of simulated time.
+        All turns before belong to schedulers without room in their views or without jobs. They are skipped, and the
+        next event catches up on their refreshes: an event for each turn would be one every few milliseconds of
+        simulated time.
         """
         if self._next is None:
             return None
         turns = [
-            turn for scheduler in self._who if scheduler.line and (turn := self._useful_turn(scheduler)) is not None
+            turn
+            for scheduler in self._schedulers
+            if scheduler.line and (turn := self._useful_turn(scheduler)) is not None
         ]
         return min(turns, default=None)
 
-    def _useful_turn(self, one: _Scheduler) -> Millis | None:
-        """The first turn of a scheduler with a place for its first job; None: only an event helps."""
+    def _useful_turn(self, scheduler: _Scheduler) -> Millis | None:
+        """The first turn at which a scheduler's view has room for its first job; None: not before another event."""
         assert self._next is not None  # noqa: S101 `wake` asks only then
-        since = self._holds(one, one.line[0])
+        since = self._holds(scheduler, scheduler.line[0])
         if since is None:
             return None
-        pause, number = self._pause(), len(self._who)
+        pause, number = self._pause(), len(self._schedulers)
         soonest = max(0, -(-(since - self._next) // pause))
-        ahead = (one.number - self._turn - 1 - soonest) % number
+        ahead = (scheduler.number - self._turn - 1 - soonest) % number
         return Millis(self._next + (soonest + ahead) * pause)
 
-    def _holds(self, one: _Scheduler, job: JobView) -> int | None:
-        """Since when its view has enough devices for a job: now, or by the refresh that will show it enough."""
-        room = sum(self._count(job, view) for view in one.views)
+    def _holds(self, scheduler: _Scheduler, job: JobView) -> int | None:
+        """From when on the scheduler's view has room for a job: now, or after a refresh; None: not before an event."""
+        room = sum(self._count(job, view) for view in scheduler.views)
         if room >= job.gpus:
             return self.now
         step = self._step()
@@ -162,9 +164,9 @@ class ParSync(Policy):
             room = sum(self._count(job, row) for row in self._open)
             return (self._tick + 1) * step if room >= job.gpus else None
         for tick in range(self._tick + 1, self._tick + self._parts + 1):
-            part = (tick + one.number) % self._parts
-            if one.seen[part] != self._version[part]:
-                room += self._count(job, self._open[part]) - self._count(job, one.views[part])
+            part = (tick + scheduler.number) % self._parts
+            if scheduler.seen[part] != self._version[part]:
+                room += self._count(job, self._open[part]) - self._count(job, scheduler.views[part])
                 if room >= job.gpus:
                     return tick * step
         return None
@@ -177,7 +179,7 @@ class ParSync(Policy):
             self._version[part] += 1
 
     def _pass_turns(self) -> None:
-        """Count the turns before now: none of them made a difference."""
+        """Skip the turns before now, which had no effect."""
         if self._next is None:
             return
         pause = self._pause()
@@ -186,63 +188,63 @@ class ParSync(Policy):
             self._next = Millis(self._next + missed * pause)
 
     def _pause(self) -> int:
-        """Between the decisions of two schedulers."""
-        return max(1, int(self.p.decide) // len(self._who))
+        """Milliseconds between the decisions of two schedulers."""
+        return max(1, int(self.p.decide) // len(self._schedulers))
 
     def _step(self) -> int:
         span = self.p.gap if self.p.strategy == "statesync" else self.p.gap // self._parts
         return max(1, int(span))
 
     def _waits(self) -> bool:
-        return any(scheduler.line for scheduler in self._who)
+        return any(scheduler.line for scheduler in self._schedulers)
 
     def _refresh(self, tick: int) -> None:
-        """All ticks since the last time, to the present truth; of several only the last of each partition shows."""
+        """Apply all refreshes up to a tick, with the present state; of each partition only the last one matters."""
         if tick <= self._tick:
             return
         if self.p.strategy == "statesync":
-            for scheduler in self._who:
+            for scheduler in self._schedulers:
                 for part in range(self._parts):
                     self._show(scheduler, part)
         else:
             for missed in range(max(self._tick + 1, tick - self._parts + 1), tick + 1):
-                for scheduler in self._who:
-                    scheduler.fresh = (missed + scheduler.number) % self._parts  # each another one
+                for scheduler in self._schedulers:
+                    scheduler.fresh = (missed + scheduler.number) % self._parts  # a different partition for each
                     self._show(scheduler, scheduler.fresh)
         self._tick = tick
 
-    def _show(self, one: _Scheduler, part: int) -> None:
-        """A scheduler sees the truth about a partition."""
-        if one.seen[part] != self._version[part]:
-            one.views[part] = set(self._open[part])
-            one.seen[part] = self._version[part]
+    def _show(self, scheduler: _Scheduler, part: int) -> None:
+        """Refresh a scheduler's view of a partition."""
+        if scheduler.seen[part] != self._version[part]:
+            scheduler.views[part] = set(self._open[part])
+            scheduler.seen[part] = self._version[part]
 
     # --- decisions
 
     def _round(self) -> None:
-        """One scheduler decides; the next one does so a little later."""
+        """Let the next scheduler decide, and set the time of the turn after it."""
         self._turn += 1
-        scheduler = self._who[self._turn % len(self._who)]
+        scheduler = self._schedulers[self._turn % len(self._schedulers)]
         if scheduler.line:
             self._decide(scheduler)
         self._next = Millis(self.now + self._pause())
 
-    def _decide(self, one: _Scheduler) -> None:
-        """Commit the first job of a line, or learn that its slots are taken."""
-        job = one.line[0]
-        wanted = self._choose(one, job)
-        if len(wanted) < job.gpus:
+    def _decide(self, scheduler: _Scheduler) -> None:
+        """Commit the first job of a scheduler's queue, or record a conflict if slots are taken."""
+        job = scheduler.line[0]
+        slots = self._choose(scheduler, job)
+        if len(slots) < job.gpus:
             return
-        taken = {device for device in wanted if device not in self._open[device % self._parts]}
-        for device in taken or wanted:
+        conflicts = {device for device in slots if device not in self._open[device % self._parts]}
+        for device in conflicts or slots:
             part = device % self._parts
-            one.views[part].discard(device)
-            one.seen[part] = _OWN
-        if taken:
+            scheduler.views[part].discard(device)
+            scheduler.seen[part] = _OWN
+        if conflicts:
             self._counts["conflicts"] += 1
             return
-        one.line.popleft()
-        devices = tuple(sorted(wanted))
+        scheduler.line.popleft()
+        devices = tuple(sorted(slots))
         for device in devices:
             self._open[device % self._parts].discard(device)
         self._changed(devices)
@@ -251,31 +253,31 @@ class ParSync(Policy):
         self.hold(job, devices)
         self.act(Start(job, devices))
 
-    def _choose(self, one: _Scheduler, job: JobView) -> list[int]:
-        """Slots of its view: the best ones, or the most recently seen ones."""
+    def _choose(self, scheduler: _Scheduler, job: JobView) -> list[int]:
+        """Up to as many slots of the scheduler's view as the job needs: the best, or the most recently refreshed."""
         fast = self.p.strategy == "latency" or (
             self.p.strategy == "adaptive" and self.now - job.submit > self.p.patience
         )
         if not fast:
-            known = (device for view in one.views for device in self._able(job, view))
-            return nlargest(job.gpus, known, key=lambda device: (one.taste[device], -device))
-        found: list[int] = []
+            visible = (device for view in scheduler.views for device in self._able(job, view))
+            return nlargest(job.gpus, visible, key=lambda device: (scheduler.taste[device], -device))
+        slots: list[int] = []
         for back in range(self._parts):
-            view = self._able(job, one.views[(one.fresh - back) % self._parts])
-            found += nlargest(job.gpus - len(found), view, key=lambda device: (one.taste[device], -device))
-            if len(found) == job.gpus:
+            view = self._able(job, scheduler.views[(scheduler.fresh - back) % self._parts])
+            slots += nlargest(job.gpus - len(slots), view, key=lambda device: (scheduler.taste[device], -device))
+            if len(slots) == job.gpus:
                 break
-        return found
+        return slots
 
     def _able(self, job: JobView, view: Iterable[int]) -> Iterable[int]:
-        """Those of a view on which a job may run."""
+        """The devices of a view on which a job may run."""
         kind, type_of = job.gpu_type, self.cluster.type_of
         return view if kind is None else [device for device in view if type_of[device] == kind]
 
     def counted(self) -> Mapping[str, float]:
-        """Conflicts, and the mean score of a slot that was given (1.0 is the mean of all)."""
-        given = self._counts["commits"]
+        """Number of conflicts, and the mean score of assigned slots (1.0 is the mean of all slots)."""
+        slots = self._counts["commits"]
         return {
             "conflicts": self._counts["conflicts"],
-            "quality": self._counts["quality"] / given / 1000 if given else 0.0,
+            "quality": self._counts["quality"] / slots / 1000 if slots else 0.0,
         }

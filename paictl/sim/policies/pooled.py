@@ -1,4 +1,4 @@
-"""Pooled devices: a job may use devices of other machines over the network, at a price."""
+"""Pooled devices: a job may use devices of other machines over the network, which slows it down."""
 
 from __future__ import annotations
 
@@ -49,34 +49,34 @@ class Pooled(Policy):
         self._book = NodeBook(self.cluster)
         self._free = self.cluster.size
         self._lines: dict[tuple[int, str | None], deque[JobView]] = {}
-        """Waiting jobs by size and type, in the order of arrival: where the first finds no place, no other does."""
+        """Waiting jobs by size and type, in the order of arrival: if the first does not fit, no other does."""
         self._remote: dict[int, tuple[JobView, int]] = {}
         self._load = 0
         self._stranded = 0
         self._since = Millis(0)
         self._idle = 0
-        """Devices that were stranded when the last decision was over."""
-        self._ever = {"remote_starts": 0}
+        """Devices that were stranded after the last decision."""
+        self._counts = {"remote_starts": 0}
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Give its devices back."""
+        """Free the job's devices."""
         self._book.give(devices)
         self._free += len(devices)
         self._load -= self._remote.pop(job.number, (job, 0))[1]
 
     def plan(self, moment: Trigger) -> None:
-        """Start whoever finds devices; whoever is remote feels who else is."""
+        """Start jobs that fit, and update the rates of remote jobs, which share the network."""
         self._stranded += (self.now - self._since) * self._idle
         self._since = self.now
         before = self._load
         for job in moment.arrived:
             self._lines.setdefault((job.gpus, job.gpu_type), deque()).append(job)
         begun: dict[int, Devices] = {}
-        for job, found in self._starting():
-            self._note_start(job, found)
-            begun[job.number] = found
+        for job, devices in self._starting():
+            self._note_start(job, devices)
+            begun[job.number] = devices
             if job.number not in self._remote:
-                self.act(Start(job, found))
+                self.act(Start(job, devices))
         limit = self._limit()
         for number, (job, _) in self._remote.items():
             if number in begun:
@@ -86,25 +86,25 @@ class Pooled(Policy):
         self._idle = self._free if any(gpus <= self._free for gpus, _ in self._lines) else 0
 
     def _starting(self) -> Iterator[tuple[JobView, Devices]]:
-        """Who starts where, in the order of arrival; the caller accounts for each before it asks for the next."""
+        """(job, its devices) in the order of arrival; the caller accounts for each job before it takes the next."""
         stuck: set[tuple[int, str | None]] = set()
         while ahead := [
             (line[0].number, key) for key, line in self._lines.items() if key[0] <= self._free and key not in stuck
         ]:
             key = min(ahead)[1]
             line = self._lines[key]
-            found = self._find(line[0])
-            if found is None:
+            devices = self._find(line[0])
+            if devices is None:
                 stuck.add(key)
                 continue
             job = line.popleft()
             if not line:
                 del self._lines[key]
-            yield job, found
+            yield job, devices
 
     def counted(self) -> Mapping[str, float]:
-        """Stranded device-seconds, and starts that were remote."""
-        return {"stranded": self._stranded / 1000, **self._ever}
+        """Stranded device-seconds, and the number of starts with remote devices."""
+        return {"stranded": self._stranded / 1000, **self._counts}
 
     def _limit(self) -> int:
         links = self.p.links
@@ -118,7 +118,7 @@ class Pooled(Policy):
         if away:
             self._remote[job.number] = job, away
             self._load += away
-            self._ever["remote_starts"] += 1
+            self._counts["remote_starts"] += 1
 
     def _away(self, devices: Devices) -> int:
         """Remote devices of a set; none if it is on as few machines as its size allows."""
@@ -132,7 +132,7 @@ class Pooled(Policy):
         return len(devices) - max(counts.values())
 
     def _find(self, job: JobView) -> Devices | None:
-        """The tightest machine with room, whole machines for more than that, else anywhere."""
+        """Best fit on one machine, or whole machines and a part of one; else, with `remote`, any free devices."""
         for pool in self._book.pools_for(job.gpu_type):
             whole, rest = divmod(job.gpus, pool.size)
             idle = pool.by_free[pool.size]
@@ -154,11 +154,11 @@ class Pooled(Policy):
         ]
         if sum(count for _, _, count in free) < job.gpus:
             return None
-        nodes, left = [], job.gpus
+        nodes, missing = [], job.gpus
         for _, node, count in sorted(free):
-            if left:
-                nodes.append((node, min(count, left)))
-                left -= nodes[-1][1]
+            if missing:
+                nodes.append((node, min(count, missing)))
+                missing -= nodes[-1][1]
         return self._take(nodes)
 
     def _take(self, nodes: list[tuple[int, int]]) -> Devices:

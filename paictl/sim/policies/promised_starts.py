@@ -1,4 +1,4 @@
-"""Backfill for `hived`: the same foresight as on a cluster, asked of the core that places the jobs."""
+"""Backfill for `hived`: the same foresight as on a cluster, with the core that places the jobs."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 Row = tuple[int, int, "JobView"]
-"""A job that waits: (-priority, turn, job)."""
+"""A waiting job: (-priority, turn, job)."""
 
 
 def limit_of(job: JobView, factor: float) -> Millis:
-    """How long a job may run: as the trace says, else its duration times the factor."""
+    """The run-time limit of a job: that of the trace, else its duration times `factor`."""
     return job.limit if job.limit is not None else Millis(max(1000, ceil(job.work * factor)))
 
 
 class SimulatedStarts:
-    """Who of each tenant has a promised start, and what became of the promises."""
+    """The promised starts of each tenant's jobs, and whether they were kept."""
 
     def __init__(
         self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY,
@@ -50,35 +50,35 @@ class SimulatedStarts:
         self._windows = windows
         self._reserved = reserved
         self._ends: dict[int, Millis] = {}
-        """Planned ends of those that run, by number."""
+        """By running job: its planned end."""
         self._promises: dict[int, Millis] = {}
-        """The first start that a job was promised which has not started since."""
+        """By job that has not started since: its first promised start."""
         self._promised = 0
-        """Promises ever made."""
-        self._made: dict[str, tuple[int, int, Millis, StartPromise | None]] = {}
+        """Number of promises so far."""
+        self._cached: dict[str, tuple[int, int, Millis, StartPromise | None]] = {}
         self._heads: dict[str, int] = {}
-        """The job with a promise, by tenant."""
+        """By tenant: the number of the job with a promise."""
         rules = BackfillRules([BackfillRule("", BackfillMode(mode))])
         self._lines = StartPromises(rules, self._end_of)
-        """The promises to all in line, where not only the head has one."""
+        """The promises to all jobs in line (`conservative`)."""
         self._lines.reserved = reserved
-        self.promises_all = (  # as doors fall back
+        self.promises_all = (  # the doors fall back to `easy` in the same cases
             rules.mode("") is BackfillMode.CONSERVATIVE and not windows and reserved is None
         )
         self.late = 0
-        """Promises that did not hold."""
+        """Number of promises that were broken."""
         self.overtook = 0
-        """Jobs that started while another had a promise."""
+        """Number of jobs that started while another job had a promise."""
 
     def _end_of(self, group: str) -> Millis | None:
         return self._ends.get(self._cells.number_of(group))
 
     def limit(self, job: JobView) -> Millis:
-        """How long it may run: as the trace says, else its duration times the factor."""
+        """The run-time limit of a job: that of the trace, else its duration times the factor."""
         return limit_of(job, self._factor)
 
     def began(self, job: JobView, now: Millis) -> None:
-        """It runs from now on."""
+        """Plan the end of a job that starts now, and account for its promise."""
         self._ends[job.number] = Millis(now + self.limit(job))
         promise = self._promises.pop(job.number, None)  # if it is preempted later, it gets another one
         if promise is not None:
@@ -89,20 +89,20 @@ class SimulatedStarts:
             self.overtook += 1
 
     def moved(self, job: JobView, now: Millis) -> None:
-        """It starts again elsewhere, and may run as long as from the beginning."""
+        """Plan the end of a job that restarts elsewhere: its limit begins again."""
         self._ends[job.number] = Millis(now + self.limit(job))
 
     def renumber(self, job: JobView, after: JobView) -> None:
-        """Its next attempt keeps its devices, and its planned end."""
+        """Hand the planned end of a job to its next attempt, which keeps its devices."""
         if job.number in self._ends:
             self._ends[after.number] = self._ends.pop(job.number)
 
     def gone(self, job: JobView) -> None:
-        """It does not run any more."""
+        """Forget a job that no longer runs."""
         self._ends.pop(job.number, None)
 
     def head(self, vc: str, first: Callable[[], JobView]) -> int:
-        """The number of the job that is promised a start: who has it keeps it until it starts."""
+        """The number of the tenant's job with a promise, which keeps it until it starts; `first()` gives a new one."""
         return self._heads.setdefault(vc, first().number)
 
     def delays(self, job: JobView, head: JobView, now: Millis) -> bool:
@@ -111,48 +111,49 @@ class SimulatedStarts:
         return promise is not None and self._foresight(now).delayed(self._gang(job), promise)
 
     def window(self, head: JobView, now: Millis) -> Millis | None:
-        """For how long a job may run that certainly does not delay it; None if nothing is promised."""
+        """A run time with which no job delays the promised start; None if nothing is promised."""
         promise = self._promise(head, now)
         return None if promise is None or promise.at is None else Millis(promise.at - now)
 
     def _promise(self, head: JobView, now: Millis) -> StartPromise | None:
         version = self._cells.engine.version
-        known = self._made.get(head.vc)
-        if known is None or known[:3] != (head.number, version, now):
-            made = self._foresight(now).promise([self._gang(head)])
-            known = self._made[head.vc] = head.number, version, now, made
-            if made is not None and made.at is not None:
-                self._note(head.number, made.at)
-        return known[3]
+        cached = self._cached.get(head.vc)
+        if cached is None or cached[:3] != (head.number, version, now):
+            promise = self._foresight(now).promise([self._gang(head)])
+            cached = self._cached[head.vc] = head.number, version, now, promise
+            if promise is not None and promise.at is not None:
+                self._note(head.number, promise.at)
+        return cached[3]
 
-    # --- a promise for each in line
+    # --- a promise for each job in line
 
     def _goes_before(self, job: JobView) -> bool:
-        """Whether a job starts before one that came earlier and has a promise."""
+        """Whether a job starts before an earlier one that has a promise."""
         return any(int(group) < job.number for group in self._lines.planned.get(self._cells.request(job).vc, ()))
 
     def next_start(self, now: Millis) -> Millis | None:
-        """When the next of those starts at the latest who are not the head of their line."""
+        """The next promised start of a job that is not the head of its line."""
         return self._lines.next_start(now)
 
     def harmless(self, rows: Iterable[Row], heap: list[Row], now: Millis) -> Row | None:
-        """The job of a kind that may start now; None if each would delay another. `rows` are all that wait in its VC.
+        """The job of a kind (`heap`) that may start now; None if each would delay another.
 
-        Of those without a promise the first is asked about, and the first that would end before all promised starts.
+        `rows`: all waiting jobs of its VC. Tried are the jobs with a promise, the first job, and the first that would
+        end before all promised starts.
         """
-        vc = self._cells.request(heap[0][2]).vc  # as the core calls it
+        vc = self._cells.request(heap[0][2]).vc  # the name in the core
         starts = self._line(vc, rows, now)
         if starts is None:
             return heap[0]
         times = starts.times()
-        mine = {str(row[2].number): row for row in heap}
-        promised = sorted((at, mine[group]) for group, at in times.items() if group in mine)
+        rows_by_group = {str(row[2].number): row for row in heap}
+        promised = sorted((at, rows_by_group[group]) for group, at in times.items() if group in rows_by_group)
         window = min(times.values(), default=now) - now
         short = min((row for row in heap if self.limit(row[2]) <= window), key=lambda row: row[:2], default=None)
-        foresight, asked = self._lines.foresight(self._cells.engine, now, NO_WINDOWS), set[int]()
+        foresight, tried = self._lines.foresight(self._cells.engine, now, NO_WINDOWS), set[int]()
         for row in (*(row for _, row in promised), heap[0], short):
-            if row is not None and row[2].number not in asked:
-                asked.add(row[2].number)
+            if row is not None and row[2].number not in tried:
+                tried.add(row[2].number)
                 if foresight.delayed_by(self._gang(row[2]), starts) is None:
                     return row
         return None
@@ -161,10 +162,10 @@ class SimulatedStarts:
         waiting = list(rows)
 
         def lines() -> dict[str, list[LineGang]]:
-            known = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
+            starts = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
             first = nsmallest(
                 self._lines.rules.most(vc), waiting,
-                key=lambda row: (row[0], known.get(str(row[2].number), FOREVER), row[1]),
+                key=lambda row: (row[0], starts.get(str(row[2].number), FOREVER), row[1]),
             )  # fmt: skip
             return {vc: [self._gang(job) for _, _, job in first]}
 
@@ -174,7 +175,7 @@ class SimulatedStarts:
         return starts
 
     def _note(self, number: int, at: Millis) -> None:
-        """A job that waits is promised a start; the first promise counts."""
+        """Record a promise to a waiting job; only the first one counts."""
         self._promised += number not in self._promises
         self._promises.setdefault(number, at)
 

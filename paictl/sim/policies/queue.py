@@ -1,6 +1,6 @@
-"""Policies that order those who wait and never take anything away: fifo, backfill, sjf, quota, and what they share.
+"""Policies that order waiting jobs and never preempt: fifo, backfill, sjf, quota, and what they share.
 
-`quota` is a promise of devices anywhere: what HiveD's paper compares cells with.
+`quota` promises devices anywhere in the cluster: the baseline to which HiveD's paper compares cells.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Key = int | float | tuple[int | float, ...]
 
 
 class Queue(Policy):
-    """Starts waiting jobs by (key, submit, row), passing over those for which there is no place.
+    """Starts waiting jobs by (key, submit, row) and skips those for which there is no place.
 
-    Jobs wait in heaps by size and placement group: where the first of a heap finds no place, nobody behind it does, so
-    a decision looks at one job of each size however many wait.
+    Jobs wait in heaps by size and placement group: if the first of a heap does not fit, no other of the heap does, so
+    a decision looks at one job of each size, however many wait.
     """
 
     endures = True
 
     @abstractmethod
     def key(self, job: JobView, /) -> Key:
-        """Lower goes first."""
+        """The sort key of a waiting job; the lowest goes first."""
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type] # as Policy takes them
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type] # as Policy takes them
         self._waiting: dict[tuple[int, Hashable], list[tuple[Key, int, JobView]]] = {}
 
     def plan(self, moment: Trigger) -> None:
-        """Start whom there is room for."""
+        """Start every job for which there is room, in order."""
         for job in moment.arrived:
             heap = self._waiting.setdefault((job.gpus, self.placement.group(job)), [])
             heappush(heap, (self.key(job), job.number, job))
@@ -54,14 +54,14 @@ class Queue(Policy):
                 stuck.add(group)
 
     def _first(self, stuck: set[tuple[int, Hashable]]) -> tuple[int, Hashable] | None:
-        """The group whose first job goes next."""
+        """The group whose first job is next, among those not in `stuck`."""
         free = self.placement.free
         best: tuple[Key, int, JobView] | None = None
-        found = None
+        chosen = None
         for group, heap in self._waiting.items():
             if group[0] <= free and group not in stuck and (best is None or heap[0] < best):
-                best, found = heap[0], group
-        return found
+                best, chosen = heap[0], group
+        return chosen
 
 
 class Fifo(Policy):
@@ -80,7 +80,7 @@ class Fifo(Policy):
         self._line: deque[JobView] = deque()
 
     def plan(self, moment: Trigger) -> None:
-        """From the head of the line, until there is no room for it."""
+        """Start from the head of the line until it does not fit."""
         self._line.extend(moment.arrived)
         while self._line and self._line[0].gpus <= self.placement.free and self.start(self._line[0]):
             self._line.popleft()
@@ -98,7 +98,7 @@ class Backfill(Queue):
     paper = "Tiresias (NSDI'19) §6, baseline; simulator SymbioticLab/Tiresias@959f9b0 `--schedule=fjf`"
 
     def key(self, _: JobView, /) -> int:
-        """None beside the order of arrival."""
+        """The same for all jobs: they go by the order of arrival."""
         return 0
 
 
@@ -113,7 +113,7 @@ class Sjf(Queue):
     choices = ("a job that does not fit is skipped, as in all policies of Tiresias' simulator except fifo",)
 
     def key(self, job: JobView, /) -> int:
-        """Its run time."""
+        """The job's work, in milliseconds at the reference."""
         return job.work
 
 
@@ -138,10 +138,10 @@ class Quota(Queue):
     def __init__(self, parameters: object, setup: Setup) -> None:
         super().__init__(parameters, setup)
         spec = setup.cluster.spec
-        self._left: dict[str, dict[str | None, int]] = {
+        self._unused: dict[str, dict[str | None, int]] = {
             vc: dict(spec.quotas_by_type.get(vc, {}).items()) or {None: most} for vc, most in spec.quotas.items()
         }
-        """Of each tenant's promise, what it does not use: by device type, or under None where any type will do."""
+        """By tenant, the unused devices of its quota: by device type, or under None if any type will do."""
 
     def make_placement(self) -> Placer:
         """Best fit, whatever `placement=` says."""
@@ -149,27 +149,27 @@ class Quota(Queue):
         return self.nodes
 
     def key(self, _: JobView, /) -> int:
-        """None beside the order of arrival."""
+        """The same for all jobs: they go by the order of arrival."""
         return 0
 
     def start(self, job: JobView, number: int | None = None) -> bool:
-        """Start it if its tenant has so many left and there is a place."""
-        if not self._left:
+        """Start a job if its tenant's unused quota covers it and there is a place."""
+        if not self._unused:
             return super().start(job, number)
-        left = self._left.get(job.vc, {})
-        for kind in left:
-            if left[kind] >= job.gpus and (kind is None or job.gpu_type in (None, kind)):
+        unused = self._unused.get(job.vc, {})
+        for kind in unused:
+            if unused[kind] >= job.gpus and (kind is None or job.gpu_type in (None, kind)):
                 devices = self.nodes.take_of(kind or job.gpu_type, job, job.gpus)
                 if devices is not None:
-                    left[kind] -= job.gpus
+                    unused[kind] -= job.gpus
                     self.hold(job, devices)
                     self.act(Start(job, devices))
                     return True
         return False
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Its tenant has them back."""
+        """Return the devices to the tenant's quota."""
         super().ended(job, devices)
-        if self._left and devices:
-            left, kind = self._left[job.vc], self.cluster.type_of[devices[0]]
-            left[kind if kind in left else None] += job.gpus
+        if self._unused and devices:
+            unused, kind = self._unused[job.vc], self.cluster.type_of[devices[0]]
+            unused[kind if kind in unused else None] += job.gpus

@@ -1,15 +1,15 @@
-"""Preemptive policies: at every moment those jobs run that a walk down the ranking would pick. What srtf, srsf, las
-and gittins share, and srtf and srsf themselves.
+"""Preemptive policies: at every moment, the jobs run that a walk down the ranking picks. The base of las and gittins,
+and srtf and srsf themselves.
 
-The walk starts the first job, then each next one for which there is still room. To repeat it at each event would cost
-as much as there are jobs. Three facts make that unnecessary (free(p) is the room that the walk has left at rank p):
+The walk starts the first job, then each next one for which there is still room. Repeating it at each event would cost
+time linear in the jobs. Three facts avoid that (free(p) is the room that is left to the walk at rank p):
 
-* All who run fit together, so the walk differs from what runs first at a *waiting* job, namely the first one that is
-  not larger than free(p); and free(p) = room that is free now + all who run and rank behind p.
+* All running jobs fit together, so the walk first differs from what runs at a *waiting* job: the first one that is not
+  larger than free(p), where free(p) = free devices + devices of running jobs that rank behind p.
 * free(p) only falls with p. So of the waiting jobs of one size only the first can be the next to start.
-* From that point on only jobs of the tail are touched: their sizes sum up to less than what is missing.
+* From there on only jobs of the tail are preempted, and their sizes sum up to less than what is missing.
 
-So a decision looks at one waiting job of each size and at the last few of those who run, however many there are.
+So a decision looks at one waiting job of each size and at the last few running jobs, however many there are.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 
 Group = tuple[int, Hashable]
-"""Waiting jobs that are alike for the placement: (devices, placement group)."""
+"""Key of waiting jobs that the placement treats alike: (devices, placement group)."""
 
 Entry = tuple[Key, int, JobView]
 """(key, number, job): compares as the ranking does."""
 
 
 class _Tail:
-    """Those who run, from the last rank upwards, as far as somebody looked; and how many devices they have."""
+    """Running jobs from the last rank upwards, read on demand, with the sums of their devices."""
 
     __slots__ = ("_rest", "_sums", "seen")
 
@@ -43,31 +43,31 @@ class _Tail:
         self._rest = rest
         self.seen: list[Entry] = []
         self._sums: list[int] = []
-        """Devices of the seen ones up to each of them."""
+        """Running sums of the devices of `seen`."""
 
     def reach(self, devices: int) -> int:
-        """The place of the first one (from the last rank) up to whom they have at least that many devices.
+        """The index of the first job (from the last rank) up to which the sum is at least `devices`.
 
-        If all of them have less: how many there are.
+        If all of them have fewer: the number of running jobs.
         """
-        sums, seen = self._sums, self.seen
+        sums, entries = self._sums, self.seen
         while not sums or sums[-1] < devices:
-            one = next(self._rest, None)
-            if one is None:
-                return len(seen)
-            sums.append(one[2].gpus + (sums[-1] if sums else 0))
-            seen.append(one)
+            entry = next(self._rest, None)
+            if entry is None:
+                return len(entries)
+            sums.append(entry[2].gpus + (sums[-1] if sums else 0))
+            entries.append(entry)
         return bisect_left(sums, devices)
 
     def behind(self, head: Entry, devices: int) -> bool:
-        """Whether those who rank behind have that many devices; most are told by one look at the very last."""
+        """Whether running jobs behind `head` have that many devices; the last job alone usually decides it."""
         if self.reach(1) == len(self.seen) or self.seen[0] < head:
             return False
         place = self.reach(devices)
         return place < len(self.seen) and head < self.seen[place]
 
     def pop(self, place: int) -> JobView:
-        """It does not run any more."""
+        """Remove and return the job at an index."""
         job = self.seen.pop(place)[2]
         del self._sums[place]
         for later in range(place, len(self._sums)):
@@ -78,42 +78,42 @@ class _Tail:
 class Ranked(Policy):
     """Runs the jobs that a walk down the ranking by (key, submit, row) picks; the others wait or are preempted.
 
-    A waiting job's key must not change (call `rekey` if it does). Keys of running jobs may change with time, as long as
-    those of one lane keep their order among each other, given by `lane_rank`.
+    A waiting job's key must not change: `dequeue` it before and `enqueue` it after a change. Keys of running jobs may
+    change with time as long as the jobs of one lane keep their order, which `lane_rank` gives.
     """
 
     endures = True
 
     @abstractmethod
     def key(self, job: JobView, *, runs: bool) -> Key:
-        """Lower goes first, at `self.now`; `runs`: as one that runs, else as one that waits (from now on)."""
+        """The sort key at `self.now`, the lowest first, as a running job (`runs`) or as one that waits from now on."""
 
     def lane(self, _: JobView, /) -> Hashable:
-        """Running jobs of one lane never overtake each other."""
+        """The lane of a running job; jobs of one lane never overtake each other."""
         return None
 
     def lane_rank(self, job: JobView) -> Key:
         """The order inside a lane, fixed from one event to the next."""
         return self.key(job, runs=True)
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type] # as Policy takes them
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type] # as Policy takes them
         self._waiting: dict[Group, list[Entry]] = {}
         self._lanes: dict[Hashable, list[Entry]] = {}
         self._place: dict[int, tuple[Hashable, Entry]] = {}
-        """Where each running job stands in the lanes."""
+        """By running job, its lane and its entry there."""
         self._fresh: list[JobView] = []
-        """Started in the last decision: not in a lane yet."""
+        """Jobs started in the last decision, which are in no lane yet."""
 
-    # --- who waits and who runs
+    # --- waiting and running jobs
 
     def plan(self, moment: Trigger) -> None:
-        """Take note of who came and went, then walk."""
+        """Update the rows and lanes, then walk."""
         self.note(moment)
         self.settle()
 
     def note(self, moment: Trigger) -> None:
-        """Those who started last time are in the lanes from now on; whoever ended is not."""
+        """Enter the jobs that started last time into the lanes, remove those that ended, enqueue those that arrived."""
         for job in self._fresh:
             if job.running:
                 self.enlist(job)
@@ -124,11 +124,11 @@ class Ranked(Policy):
             self.enqueue(job)
 
     def enqueue(self, job: JobView) -> None:
-        """It waits."""
+        """Add a job to the waiting rows."""
         insort(self._waiting.setdefault(self.group(job), []), (self.key(job, runs=False), job.number, job))
 
     def dequeue(self, job: JobView, key: Key) -> None:
-        """It does not wait any more; `key` is the one with which it was enqueued."""
+        """Remove a job from the waiting rows; `key` is the one with which it was enqueued."""
         group = self.group(job)
         row = self._waiting[group]
         del row[bisect_left(row, (key, job.number, job))]
@@ -136,13 +136,13 @@ class Ranked(Policy):
             del self._waiting[group]
 
     def enlist(self, job: JobView) -> None:
-        """It runs."""
+        """Add a running job to its lane."""
         lane, entry = self.lane(job), (self.lane_rank(job), job.number, job)
         insort(self._lanes.setdefault(lane, []), entry)
         self._place[job.number] = lane, entry
 
     def strike(self, job: JobView) -> None:
-        """It does not run any more."""
+        """Remove a job from its lane."""
         if (place := self._place.pop(job.number, None)) is not None:
             lane, entry = place
             row = self._lanes[lane]
@@ -151,13 +151,13 @@ class Ranked(Policy):
                 del self._lanes[lane]
 
     def group(self, job: JobView) -> Group:
-        """Which jobs are alike for the placement."""
+        """The group of a waiting job."""
         return job.gpus, self.placement.group(job)
 
     # --- the walk
 
     def settle(self) -> None:
-        """Bring what runs in line with the ranking."""
+        """Make the running jobs those that the walk picks."""
         most: dict[Group, int] = {}
         while self._waiting:
             stop, start = self._walk(most)
@@ -169,21 +169,21 @@ class Ranked(Policy):
             most[failed[0]] = failed[1]
 
     def _carry_out(self, stop: list[JobView], start: list[tuple[Group, Entry]]) -> tuple[Group, int] | None:
-        """Preempt and start; or change nothing and say of which group only how many find a place."""
+        """Preempt and start; if some job does not fit, change nothing and return its group and how many of it fit."""
         book = self.placement
         for job in stop:
             book.give(self.held(job))
-        taken: list[tuple[Group, Devices]] = []
+        placed: list[tuple[Group, Devices]] = []
         for group, (_, _, job) in start:
             devices = book.take(job, job.gpus)
             if devices is None:
-                for _, back in taken:
+                for _, back in placed:
                     book.give(back)
                 for victim in stop:
                     book.claim(self.held(victim))
-                return group, sum(one == group for one, _ in taken)
-            taken.append((group, devices))
-        self._commit(stop, [(ranked, devices) for (_, ranked), (_, devices) in zip(start, taken, strict=True)])
+                return group, sum(other == group for other, _ in placed)
+            placed.append((group, devices))
+        self._commit(stop, [(ranked, devices) for (_, ranked), (_, devices) in zip(start, placed, strict=True)])
         return None
 
     def _commit(self, stop: list[JobView], start: list[tuple[Entry, Devices]]) -> None:
@@ -202,13 +202,13 @@ class Ranked(Policy):
             self.stopped(job)
 
     def began(self, _: JobView, /) -> None:
-        """A job was given devices: for timers."""
+        """A job was given devices; override to set timers."""
 
     def stopped(self, _: JobView, /) -> None:
-        """A job was preempted: for timers."""
+        """A job was preempted; override to set timers."""
 
     def _walk(self, most: dict[Group, int]) -> tuple[list[JobView], list[tuple[Group, Entry]]]:
-        """Whom to preempt and whom to start; of a group at most as many as `most` says."""
+        """The jobs to preempt and to start; `most` bounds the number of starts of a group."""
         free = self.placement.free
         tail = _Tail(self.all_from_last())
         stop: list[JobView] = []
@@ -231,30 +231,30 @@ class Ranked(Policy):
         self, free: int, tail: _Tail, begun: dict[Group, int], most: dict[Group, int]
     ) -> tuple[Group, Entry] | None:
         """The first waiting job for which the walk has room."""
-        found: tuple[Group, Entry] | None = None
+        best: tuple[Group, Entry] | None = None
         for group, row in self._waiting.items():
             number = begun.get(group, 0) if begun else 0
             if number >= len(row) or (most and number >= most.get(group, len(row))):
                 continue
             head, need = row[number], group[0] - free
-            if found is not None and found[1] < head:
+            if best is not None and best[1] < head:
                 continue
             if need <= 0 or tail.behind(head, need):
-                found = group, head
-        return found
+                best = group, head
+        return best
 
     def _overflow(self, missing: int, tail: _Tail) -> int | None:
-        """The first of those who run for whom the room does not suffice any more: its place in the tail."""
+        """The index in the tail of the first running job for which there is no room any more."""
         place = tail.reach(missing)
         return min(place, len(tail.seen) - 1) if tail.seen else None
 
     def all_from_last(self) -> Iterator[Entry]:
-        """Those who run, last rank first; override where one lane is wholly behind another."""
+        """Running jobs, last rank first; override if one lane is entirely behind another."""
         lanes = [self.from_last(lane, row) for lane, row in self._lanes.items()]
         return lanes[0] if len(lanes) == 1 else merge(*lanes, reverse=True)
 
     def from_last(self, _: Hashable, row: list[Entry], /) -> Iterator[Entry]:
-        """Those of one lane, last rank first, with the keys of now; `row` is by `lane_rank`."""
+        """Running jobs of one lane, last rank first, with their present keys; `row` is sorted by `lane_rank`."""
         for _, number, job in reversed(row):
             yield self.key(job, runs=True), number, job
 
@@ -282,7 +282,7 @@ class Srtf(Ranked):
         return float("inf") if job.due is None else (job.due - self.now) * ONE
 
     def lane_rank(self, job: JobView) -> int | float:
-        """Who is done first is always ahead: time passes for all of them alike."""
+        """The job that ends first is always ahead, because time passes equally for all of them."""
         return float("inf") if job.due is None else job.due
 
 
@@ -302,9 +302,9 @@ class Srsf(Ranked):
         return float("inf") if job.due is None else (job.due - self.now) * job.gpus * ONE
 
     def lane(self, job: JobView, /) -> Hashable:
-        """Jobs of one size; a larger one comes down faster and may overtake."""
+        """The number of devices: the service of a larger job falls faster, so it may overtake a smaller one."""
         return job.gpus
 
     def lane_rank(self, job: JobView) -> int | float:
-        """Who is done first is ahead."""
+        """The job that ends first is ahead."""
         return float("inf") if job.due is None else job.due

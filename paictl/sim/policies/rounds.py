@@ -1,4 +1,4 @@
-"""Rounds on devices of one kind, as Shockwave's simulator plays them, and the baselines that it was compared with."""
+"""Rounds on devices of one type, as in Shockwave's simulator, and the baselines to which it was compared."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _NEARLY: Final = 5_000
-"""A slice shorter than a round by more than this (milliseconds) is a job's last one, and a restart costs it nothing."""
+"""A slice that is shorter than a round by more than this (ms) is a job's last one, and its restart costs nothing."""
 _MAKESPANS: Final = (100.0, 1e6)
-"""Seconds between which the published code looks for the least makespan."""
+"""Bounds in seconds of the published code's search for the least makespan."""
 UNFAIR: Final = 1.05
-"""A job counts as treated unfairly when it takes more than this, by what it would take with its part of the cluster."""
+"""A job is treated unfairly if it takes more than this times as long as on its fair part of the cluster."""
 
 
 @frozen
 class RoundParameters(Parameters):
-    """Those of all policies in rounds."""
+    """The parameters of all policies in rounds."""
 
     round: Span = parameter(Span(120_000), "length of a round", least=0.001)
     restart: Span = parameter(Span(20_000), "time that a job loses in a round if it did not run in the previous one")
@@ -41,7 +41,7 @@ class RoundParameters(Parameters):
 class InRounds(Policy):
     """Nothing starts or stops within a round; it ends early if all its jobs have ended.
 
-    A subclass says in `order` who comes first for the next round; jobs that do not fit are passed over.
+    A subclass ranks the jobs for the next round in `order`; jobs that do not fit are skipped.
     """
 
     knows = frozenset({Knowledge.DURATION, Knowledge.THROUGHPUT, Knowledge.FACTS})
@@ -49,38 +49,38 @@ class InRounds(Policy):
     def __init__(self, parameters: Any, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self.jobs: dict[int, JobView] = {}
-        """Those that are there, in the order of arrival."""
+        """Jobs that have not ended, in the order of arrival."""
         self.trainings: dict[int, Training] = {}
         self._pools = TypedPools(self.cluster)
         self._round: dict[int, tuple[JobView, str, Devices, int]] = {}
-        """The jobs of the round with type, devices and limit."""
+        """The jobs of the present round: (job, type, devices, rate limit in units of `ONE`)."""
         self._began: Millis | None = None
         self._rounds = 0
         self._fair: list[float] = []
-        """Of each job that has ended: its time by what it would take alone."""
-        self._seen = 0
+        """Of each ended job: its time from submission to end, divided by its time alone."""
+        self._arrivals = 0
 
     # --- to be overridden
 
     @abstractmethod
     def order(self) -> Sequence[JobView]:
-        """Those that may run in the next round, the most urgent first."""
+        """The jobs that may run in the next round, the most urgent first."""
 
     def entered(self, job: JobView, /) -> None:
-        """A job came."""
+        """A job arrived."""
 
     def left(self, job: JobView, /) -> None:
         """A job ended."""
 
     def served(self, job: JobView, span: int, /) -> None:
-        """A job that is still there ran for so many milliseconds in the round that has ended."""
+        """A job that has not ended ran for `span` milliseconds in the round that is over."""
 
     # --- the round
 
     def plan(self, moment: Trigger) -> None:
-        """Note who came and went; when a round is over, begin another."""
+        """Update the jobs; when a round is over, start the next one."""
         for job in moment.arrived:
-            self._seen += 1
+            self._arrivals += 1
             self.jobs[job.number] = job
             self.trainings[job.number] = training(job)
             self.entered(job)
@@ -110,20 +110,20 @@ class InRounds(Policy):
         self._rounds += bool(chosen)
 
     def _choose(self, order: Sequence[JobView]) -> dict[int, tuple[JobView, str]]:
-        """Who runs, each on the first type that has room: the one that it is on already before others."""
-        left = dict(self.cluster.types)
+        """By number, the jobs of the round, each on the first type that has room; its present type is tried first."""
+        free = dict(self.cluster.types)
         chosen: dict[int, tuple[JobView, str]] = {}
         for job in order:
             at = self._round.get(job.number)
-            kinds = ([at[1]] if at else []) + [kind for kind in left if job.gpu_type in (None, kind)]
-            kind = next((kind for kind in kinds if left[kind] >= job.gpus), None)
+            kinds = ([at[1]] if at else []) + [kind for kind in free if job.gpu_type in (None, kind)]
+            kind = next((kind for kind in kinds if free[kind] >= job.gpus), None)
             if kind is not None:
-                left[kind] -= job.gpus
+                free[kind] -= job.gpus
                 chosen[job.number] = job, kind
         return chosen
 
     def _carry_out(self, chosen: Mapping[int, tuple[JobView, str]]) -> None:
-        """Jobs that run again on the same type keep their devices."""
+        """Preempt and start; jobs that run again on the same type keep their devices."""
         before, self._round = self._round, {}
         for number, (job, kind, devices, limit) in before.items():
             if number in chosen and chosen[number][1] == kind:
@@ -141,7 +141,7 @@ class InRounds(Policy):
                 self.act(Start(job, devices, limit))
 
     def _limit(self, job: JobView) -> int:
-        """A restart is paid for all over the round: so much of the rate is left."""
+        """The rate limit of a job that starts, in units of `ONE`: the cost of a restart is spread over the round."""
         span: int = min(self.p.round, job.remaining(self.now) // ONE)
         if not self._rounds or span <= self.p.round - _NEARLY:
             return ONE
@@ -156,13 +156,13 @@ class InRounds(Policy):
             self._fair.append((self.now - job.submit) / 1000 / alone)
 
     def counted(self) -> Mapping[str, float]:
-        """Finish-time fairness: a job's time by alone times how many jobs there were for each device of the cluster."""
-        crowd = max(1.0, self._seen / self.cluster.size)
-        fair = [one / crowd for one in self._fair]
+        """Rounds, and finish-time fairness: a job's time / (its time alone * jobs per device of the cluster)."""
+        crowd = max(1.0, self._arrivals / self.cluster.size)
+        fair = [ratio / crowd for ratio in self._fair]
         return {
             "rounds": self._rounds,
             "worst_ftf": max(fair, default=0.0),
-            "unfair": 100 * sum(one > UNFAIR for one in fair) / max(1, len(fair)),
+            "unfair": 100 * sum(ratio > UNFAIR for ratio in fair) / max(1, len(fair)),
         }
 
 
@@ -202,14 +202,14 @@ class FairRounds(InRounds):
         self._received: dict[int, int] = {}
         self._deficit: dict[int, float] = {}
         self._isolated: dict[int, float] = {}
-        """Seconds that what a job has done would have taken with its part of the cluster for itself."""
+        """Seconds that a job's past work would have taken on its fair part of the cluster."""
         self._pace: dict[int, tuple[float, float]] = {}
-        """Seconds of work done when shares were last computed, and what a second of it would take in isolation."""
+        """(seconds of work done when shares were last computed, seconds that a second of work takes in isolation)."""
         self._settled: Millis | None = None
         self._changed = False
 
     def entered(self, job: JobView, /) -> None:
-        """It begins with half a round, so that nobody is infinitely behind."""
+        """Credit the job with half a round, so that it is not infinitely behind."""
         self._received[job.number] = self.p.round // 2
         self._deficit[job.number] = self._isolated[job.number] = 0.0
         self._changed = True
@@ -221,18 +221,18 @@ class FairRounds(InRounds):
         self._changed = True
 
     def served(self, job: JobView, span: int, /) -> None:
-        """Time counts, not devices."""
+        """Count the time, regardless of the number of devices."""
         self._received[job.number] += span
 
     def order(self) -> Sequence[JobView]:
-        """By share over the part of the time received, then by what is owed, then by share."""
+        """By share / part of the time received, then by time owed, then by share."""
         if self._changed and (not self._settled or self.now - self._settled >= self.p.settle):
             self._settle()
-        given = sum(self._received.values())
+        received = sum(self._received.values())
 
         def key(job: JobView) -> tuple[float, float, float, int]:
             share = self._shares.get(job.number, 0.0)
-            part = self._received[job.number] / given if given else 0.0
+            part = self._received[job.number] / received if received else 0.0
             urgent = share / part if part else share * 1e9
             return -urgent, -self._deficit[job.number], -share, job.number
 
@@ -245,8 +245,8 @@ class FairRounds(InRounds):
             owed = self._shares.get(number, 0.0) * since
             self._deficit[number] += owed - (self._received[number] - half)
             self._received[number] = half
-        found = self._compute(list(self.jobs.values()))
-        self._shares = dict(zip(self.jobs, found, strict=True))
+        shares = self._compute(list(self.jobs.values()))
+        self._shares = dict(zip(self.jobs, shares, strict=True))
         self._settled, self._changed = self.now, False
 
     def _compute(self, jobs: Sequence[JobView]) -> list[float]:
@@ -258,9 +258,9 @@ class FairRounds(InRounds):
             case "makespan":
                 return self._makespan(jobs)
             case objective:
-                return shares_of_time(objective, self._asked(jobs, aware=objective != "max-min"))
+                return shares_of_time(objective, self._problem(jobs, aware=objective != "max-min"))
 
-    def _asked(self, jobs: Sequence[JobView], *, aware: bool) -> Shares:
+    def _problem(self, jobs: Sequence[JobView], *, aware: bool) -> Shares:
         claims, columns = [], []
         size = self.cluster.size
         for index, job in enumerate(jobs):
@@ -282,33 +282,33 @@ class FairRounds(InRounds):
         return Shares(claims, columns, [size])
 
     def _now(self, job: JobView) -> tuple[float, float]:
-        """(Steps a second, steps left) as the batch size of now has them."""
+        """(Steps a second, steps left) at the present batch size."""
         course = self.trainings[job.number]
         batch, epoch = course.progress(seconds_done(job, self.now))
         speed = course.steps_per_second[batch]
         return speed, (course.epochs - epoch) * course.epoch_seconds[batch] * speed
 
     def _makespan(self, jobs: Sequence[JobView]) -> list[float]:
-        """Shares with which all end within a makespan that is at most 5 % above the least, in the middle of those."""
+        """The centre of the shares with which all jobs end within a makespan at most 5 % above the least."""
         seconds = [steps / speed for speed, steps in map(self._now, jobs)]
-        area = fsum(job.gpus * one for job, one in zip(jobs, seconds, strict=True)) / self.cluster.size
+        area = fsum(job.gpus * length for job, length in zip(jobs, seconds, strict=True)) / self.cluster.size
         least, low, high = max(area, *seconds), *_MAKESPANS
         while high > low * 1.05:
             middle = (low + high) / 2
             low, high = (low, middle) if middle >= least else (middle, high)
-        needed = [min(1.0, one / max(high, least)) for one in seconds]
+        needed = [min(1.0, length / max(high, least)) for length in seconds]
         used = fsum(job.gpus * share for job, share in zip(jobs, needed, strict=True))
         room = fsum(job.gpus * (1 - share) for job, share in zip(jobs, needed, strict=True))
         more = min(1.0, max(0.0, self.cluster.size - used) / room) / 2 if room > 0 else 0.0
         return [share + more * (1 - share) for share in needed]
 
     def _allox(self, jobs: Sequence[JobView]) -> list[float]:
-        """Jobs with a share of 1 keep it; of the others the oldest are assigned to places in the lines of workers."""
+        """Jobs with a share of 1 keep it; the oldest of the others are assigned to positions in the workers' queues."""
         from scipy.optimize import linear_sum_assignment
 
-        kept = [job for job in jobs if self._shares.get(job.number, 0.0) == 1.0]
+        served = [job for job in jobs if self._shares.get(job.number, 0.0) == 1.0]
         others = [job for job in jobs if self._shares.get(job.number, 0.0) != 1.0]
-        free = self.cluster.size - len(kept)
+        free = self.cluster.size - len(served)
         shares = dict(self._shares)
         tried = others[: max(int(0.2 * len(jobs)), free)] if free > 0 else []
         if tried:

@@ -1,4 +1,4 @@
-"""Shockwave: a plan of rounds for jobs whose batch size changes, fair by the finish times that it forecasts."""
+"""Shockwave: a plan of rounds for jobs whose batch size changes, fair by forecast finish times."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from paictl.sim.programs.epochs import Prospect, laid_out, rounds_for, weighted_
 from paictl.sim.view import JobView
 
 _NEARLY_DONE: Final = 100.0
-"""The power for jobs that need less than a round."""
+"""Exponent of lateness for jobs that need less than a round."""
 _MOST: Final = 1e9
-"""The largest weight: what is late enough comes first in any case, and the solver keeps its digits."""
+"""The largest weight: very late jobs come first in any case, and larger weights would cost the solver precision."""
 
 
 @frozen
@@ -54,12 +54,12 @@ class Shockwave(InRounds):
     def __init__(self, parameters: ShockwaveParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._plan: list[list[int]] = []
-        """Numbers of jobs by round, the next one last."""
+        """Numbers of jobs by round, the next round last."""
         self._age = 0
-        """Rounds since it was made."""
+        """Rounds since the plan was made."""
         self._changed = False
         self._finishes: dict[int, tuple[float, float, float, float]] = {}
-        """Of each job the forecast finish times: sum by time, time, the latest, since when (seconds)."""
+        """By job, its forecast finish times in seconds: (integral over time, time, the latest forecast, since when)."""
         self._programs = 0
 
     def entered(self, _: JobView, /) -> None:
@@ -76,7 +76,7 @@ class Shockwave(InRounds):
         return {**super().counted(), "programs": self._programs}
 
     def order(self) -> Sequence[JobView]:
-        """Those planned for this round, then the others by falling time to go."""
+        """The jobs planned for this round, then the others, the longest remaining time first."""
         if self._changed or self._age >= self.p.renew or not self._plan:
             self._make_plan()
         self._age += 1
@@ -95,17 +95,17 @@ class Shockwave(InRounds):
         prospects = [self._prospect(job) for job in jobs]
         length, horizon, size = self.p.round / 1000, self.p.horizon, self.cluster.size
         weights = [1.0] * len(jobs)
-        found = rounds_for(prospects, size, horizon, length, self.p.pressure)
-        if found is None:
+        rounds = rounds_for(prospects, size, horizon, length, self.p.pressure)
+        if rounds is None:
             weights = [self._weight(prospect, length) for prospect in prospects]
-            found = weighted_rounds(prospects, size, horizon, length, self.p.pressure, weights)
+            rounds = weighted_rounds(prospects, size, horizon, length, self.p.pressure, weights)
         self._programs += 1
-        plan = laid_out(found, [job.gpus for job in jobs], weights, size, horizon)
+        plan = laid_out(rounds, [job.gpus for job in jobs], weights, size, horizon)
         self._plan = [[jobs[place].number for place in row] for row in reversed(plan)]
         self._age, self._changed = 0, False
 
     def _forecast(self, jobs: Sequence[JobView]) -> None:
-        """Note when each job would end with its part of the cluster for itself; past notes count by their time."""
+        """Forecast when each job would end on its fair part of the cluster; earlier forecasts count by their time."""
         now = self.now / 1000
         for job in jobs:
             epoch, course = self._epoch(job), self.trainings[job.number]
@@ -120,14 +120,16 @@ class Shockwave(InRounds):
         area, time, latest, since = self._finishes[job.number]
         area, time = area + latest * (now - since), time + now - since
         target = 0.9 * (area / time if time > 0 else latest) + 0.1 * latest
-        seen = course.seen(min(epoch + 1, course.epochs))
-        mean = fsum(count * course.epoch_seconds[batch] for batch, count in seen.items()) / max(1, sum(seen.values()))
+        epochs_by_batch = course.seen(min(epoch + 1, course.epochs))
+        mean = fsum(count * course.epoch_seconds[batch] for batch, count in epochs_by_batch.items()) / max(
+            1, sum(epochs_by_batch.values())
+        )
         return Prospect(
             job.gpus, course.epochs, epoch, mean, self._remaining(job), self._slowdown(job), target - now
         )  # fmt: skip
 
     def _weight(self, job: Prospect, length: float) -> float:
-        """Of a job that will be late: how late, to a power."""
+        """The weight of a job: its lateness (forecast by target) to a power, 1 for a job in time."""
         now = self.now / 1000
         target = max(job.target + now, 1e-3)
         late = (now + job.remaining * job.slowdown) / target

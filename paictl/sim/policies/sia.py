@@ -1,4 +1,4 @@
-"""Sia: for each job a type and a number of devices at once, by an integer program in each round."""
+"""Sia: an integer program in each round chooses the type and the number of devices of each job together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paictl.sim.programs.linear import Option, chosen
 from paictl.sim.view import JobView
 
 _BELIEVED: Final = 30.0
-"""Seconds that a restart is taken to cost where a trace does not say."""
+"""Assumed cost of a restart in seconds, if the trace does not give it."""
 
 
 @frozen
@@ -60,63 +60,63 @@ class Sia(BatchTuning):
 
     def __init__(self, parameters: SiaParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._given: dict[int, DeviceConfiguration] = {}
+        self._current: dict[int, DeviceConfiguration] = {}
         self._goodputs: dict[int, tuple[int, int, dict[DeviceConfiguration, float]]] = {}
-        """By job: version of what it knows, limit, values of its configurations."""
+        """By job: (version of its learner, limit of replicas, value of each configuration)."""
         self._sizes = {kind: max(node.devices for node in self.cluster.nodes if node.type == kind)
                        for kind in self.cluster.types}  # fmt: skip
-        self._configurations = {kind: self._all(kind) for kind in self.cluster.types}
+        self._configurations = {kind: self._configurations_of(kind) for kind in self.cluster.types}
         self._programs = 0
 
-    def _all(self, kind: str) -> list[DeviceConfiguration]:
+    def _configurations_of(self, kind: str) -> list[DeviceConfiguration]:
         size, total = self._sizes[kind], self.cluster.types[kind]
         within = [1 << power for power in range(size.bit_length()) if 1 << power < size]
         whole = range(size, min(total, max(MOST_REPLICAS, size)) + 1, size)
         return [DeviceConfiguration(kind, -(-number // size), number) for number in (*within, *whole)]
 
     def left(self, job: JobView, /) -> None:
-        """Forget it."""
-        self._given.pop(job.number, None)
+        """Forget the job."""
+        self._current.pop(job.number, None)
         self._goodputs.pop(job.number, None)
 
     def counted(self) -> Mapping[str, float]:
-        """Also how many programs were solved."""
+        """Also the number of programs that were solved."""
         return {**super().counted(), "programs": self._programs}
 
     # --- the program
 
     def turn(self) -> None:
-        """Solve it, and place what it says."""
+        """Solve the program and place the chosen configurations."""
         jobs = self._considered()
         options = [self._options(job) for job in jobs]
         fixed = {
-            place: self._given[job.number] for place, job in enumerate(jobs)
-            if job.number in self._given and self.restarting(job)
+            place: self._current[job.number] for place, job in enumerate(jobs)
+            if job.number in self._current and self.restarting(job)
         }  # fmt: skip
-        found = chosen(
+        places = chosen(
             [[Option(config.kind, config.replicas, cost) for config, cost in row.items()] for row in options],
             self.cluster.types, self.p.idle,
             {place: list(options[place]).index(config) for place, config in fixed.items()},
         )  # fmt: skip
         self._programs += 1
-        wanted = {
-            job.number: list(row)[place] for job, row, place in zip(jobs, options, found, strict=True)
+        configurations = {
+            job.number: list(row)[place] for job, row, place in zip(jobs, options, places, strict=True)
             if place is not None
         }  # fmt: skip
-        self._place(wanted)
+        self._place(configurations)
 
     def _considered(self) -> Sequence[JobView]:
-        """Jobs that run, then the oldest."""
+        """Running jobs, then the oldest waiting ones, at most `most`, in the order of arrival."""
         jobs = list(self.jobs.values())
         if len(jobs) <= self.p.most:
             return jobs
         jobs.sort(key=lambda job: (not job.running, job.number))
-        return sorted(jobs[: max(self.p.most, len(self._given))], key=lambda job: job.number)
+        return sorted(jobs[: max(self.p.most, len(self._current))], key=lambda job: job.number)
 
     def _options(self, job: JobView) -> dict[DeviceConfiguration, float]:
-        """What each configuration costs the objective."""
-        learner, held = self.learners.get(job.number), self._given.get(job.number)
-        values = self._asked(job) if learner is None else self._valued(job, learner)
+        """The cost of each configuration of a job in the objective."""
+        learner, held = self.learners.get(job.number), self._current.get(job.number)
+        values = self._fixed_values(job) if learner is None else self._measured_values(job, learner)
         if held is not None and held not in values:
             values = {**values, held: 1.0}
         factor = self._factor(job, learner) if held is not None else 1.0
@@ -127,13 +127,13 @@ class Sia(BatchTuning):
         }  # fmt: skip
 
     def _factor(self, job: JobView, learner: Learner | None) -> float:
-        """What is left of a job's goodput if it restarts now."""
+        """Factor of a job's goodput if it restarts now."""
         cost = _BELIEVED if learner is None else learner.training.believed
         age = (self.now - job.submit) / 1000
         return max(0.0, age - self.restarts_of(job) * cost) / (age + cost) if age >= cost else 1.0
 
-    def _valued(self, job: JobView, learner: Learner) -> dict[DeviceConfiguration, float]:
-        """Goodputs by the least of them."""
+    def _measured_values(self, job: JobView, learner: Learner) -> dict[DeviceConfiguration, float]:
+        """Predicted goodput of each configuration, as a multiple of the least one."""
         kinds = [kind for kind in self.cluster.types if learner.training.times(kind) and job.gpu_type in (None, kind)]
         tried = [kind for kind in kinds if learner.most(kind)]
         if not tried:
@@ -141,13 +141,13 @@ class Sia(BatchTuning):
         limit = max(
             min(max(2 * learner.most(kind), 1), MOST_REPLICAS, learner.training.replicas(kind)) for kind in kinds
         )
-        known = self._goodputs.get(job.number)
-        if known is None or known[:2] != (learner.version, limit):
-            known = learner.version, limit, self._compute(job, learner, kinds, tried[0], limit)
-            self._goodputs[job.number] = known
-        return known[2]
+        cached = self._goodputs.get(job.number)
+        if cached is None or cached[:2] != (learner.version, limit):
+            cached = learner.version, limit, self._computed_values(job, learner, kinds, tried[0], limit)
+            self._goodputs[job.number] = cached
+        return cached[2]
 
-    def _compute(
+    def _computed_values(
         self, job: JobView, learner: Learner, kinds: Sequence[str], first: str, limit: int
     ) -> dict[DeviceConfiguration, float]:
         training = learner.training
@@ -161,18 +161,18 @@ class Sia(BatchTuning):
                 like, ratio = first, self._ratio(training.times(kind), training.times(first))
             size = self._sizes[like]
             nodes = [config.nodes if like == kind else -(-config.replicas // size) for config in rows]
-            found = learner.goodputs(like, nodes, replicas, bound).goodput * ratio
-            goodputs |= {config: float(value) for config, value in zip(rows, found, strict=True) if value > 0}
+            predicted = learner.goodputs(like, nodes, replicas, bound).goodput * ratio
+            goodputs |= {config: float(value) for config, value in zip(rows, predicted, strict=True) if value > 0}
         least = min(goodputs.values(), default=1.0)
         return {config: value / least for config, value in goodputs.items()}
 
     @staticmethod
-    def _ratio(one: object, other: object) -> float:
-        here, there = getattr(one, "alone", 0.0), getattr(other, "alone", 0.0)
-        return here / there if here and there else 1.0
+    def _ratio(training: object, reference: object) -> float:
+        speed, reference_speed = getattr(training, "alone", 0.0), getattr(reference, "alone", 0.0)
+        return speed / reference_speed if speed and reference_speed else 1.0
 
-    def _asked(self, job: JobView) -> dict[DeviceConfiguration, float]:
-        """Of a job without a profile: the devices that it asks for, and those that it is elastic to."""
+    def _fixed_values(self, job: JobView) -> dict[DeviceConfiguration, float]:
+        """Values for a job without a training profile, on its requested and its elastic numbers of devices."""
         least, most = job.elastic or (job.gpus, job.gpus)
         values: dict[DeviceConfiguration, float] = {}
         for kind, total in self.cluster.types.items():
@@ -190,27 +190,29 @@ class Sia(BatchTuning):
 
     # --- places
 
-    def _place(self, wanted: Mapping[int, DeviceConfiguration]) -> None:
-        """Whoever keeps its configuration stays where it is, unless another one would be spread over more nodes."""
+    def _place(self, configurations: Mapping[int, DeviceConfiguration]) -> None:
+        """Start, stop and move jobs; a job that keeps its configuration stays, unless that would spread another job."""
         placed: dict[int, Devices] = {}
         for kind in self.cluster.types:
-            numbers = [number for number, config in wanted.items() if config.kind == kind]
+            numbers = [number for number, config in configurations.items() if config.kind == kind]
             stay = {number: self.held(self.jobs[number]) for number in numbers
-                    if self._given.get(number) == wanted[number]}  # fmt: skip
-            found = self._packed(kind, wanted, numbers, stay, tight=True)
-            placed |= found if found is not None else self._packed(kind, wanted, numbers, {}, tight=False) or {}
-        for number in [number for number in self._given if number not in wanted]:
+                    if self._current.get(number) == configurations[number]}  # fmt: skip
+            packed = self._packed(kind, configurations, numbers, stay, tight=True)
+            placed |= (
+                packed if packed is not None else self._packed(kind, configurations, numbers, {}, tight=False) or {}
+            )
+        for number in [number for number in self._current if number not in configurations]:
             self.take(self.jobs[number])
-        moved = [number for number in wanted if self.held(self.jobs[number]) != placed[number]]
+        moved = [number for number in configurations if self.held(self.jobs[number]) != placed[number]]
         before = {number: self.held(self.jobs[number]) for number in moved}
         for number in moved:
             if before[number]:
                 self.take(self.jobs[number])
         for number in moved:
             old, devices = before[number], placed[number]
-            same = bool(old) and self._given.get(number) == wanted[number] and self._alike(old, devices)
+            same = bool(old) and self._current.get(number) == configurations[number] and self._alike(old, devices)
             self.start_on(self.jobs[number], devices, restart=not same)
-        self._given = dict(wanted)
+        self._current = dict(configurations)
 
     def _alike(self, old: Devices, new: Devices) -> bool:
         return sorted(self.rates.placement(old)) == sorted(self.rates.placement(new))
@@ -218,30 +220,30 @@ class Sia(BatchTuning):
     def _packed(
         self,
         kind: str,
-        wanted: Mapping[int, DeviceConfiguration],
+        configurations: Mapping[int, DeviceConfiguration],
         numbers: Sequence[int],
         stay: Mapping[int, Devices],
         *,
         tight: bool,
     ) -> dict[int, Devices] | None:
-        """Devices for each, large ones first, whole nodes before parts; None if that is not `tight` any more."""
+        """Devices by job number, large jobs first, best fit; None if `tight` and a job would need more nodes."""
         book = NodeBook(self.cluster)
-        for devices in stay.values():
-            book.claim(devices)
+        for held in stay.values():
+            book.claim(held)
         placed = dict(stay)
-        for number in sorted((n for n in numbers if n not in stay), key=lambda n: (-wanted[n].replicas, n)):
-            config, taken = wanted[number], list[int]()
+        for number in sorted((n for n in numbers if n not in stay), key=lambda n: (-configurations[n].replicas, n)):
+            config, devices = configurations[number], list[int]()
             nodes = 0
-            while len(taken) < config.replicas:
-                rest = config.replicas - len(taken)
+            while len(devices) < config.replicas:
+                rest = config.replicas - len(devices)
                 free, node = min(
                     ((free, row[0]) for pool in book.pools_for(kind) for free, row in enumerate(pool.by_free)
                      if free and row),
                     key=lambda at: (at[0] < rest, at[0] if at[0] >= rest else -at[0], at[1]),
                 )  # fmt: skip
-                taken += book.take(node, min(free, rest))
+                devices += book.take(node, min(free, rest))
                 nodes += 1
             if tight and nodes > config.nodes:
                 return None
-            placed[number] = tuple(sorted(taken))
+            placed[number] = tuple(sorted(devices))
         return placed

@@ -1,4 +1,4 @@
-"""Defragmentation for `hived`: moves are planned by the code that plans them on a cluster, on simulated time."""
+"""Defragmentation for `hived`: moves are planned by the same code as on a cluster, in simulated time."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from paictl.sim.view import JobView
 
 TRIALS: Final = 300
-"""Trials for one plan on a small cluster: a run makes many plans, and a person who asks for one has time for 6000."""
+"""Trials for one plan: fewer than the 6000 of the command, because a run makes many plans."""
 
 
 class SimulatedDefragmentation:
-    """When moves are planned, which of them are worth their price, and what they came to."""
+    """When moves are planned, which plans are worth their cost, and the figures of all moves."""
 
     def __init__(
         self, cells: Cells, every: Millis, costs: Costs, lost: Callable[[JobView], Millis],
         strained: Callable[[JobView, Millis], tuple[bool, bool]], closed: Callable[[JobView], frozenset[str]],
     ) -> None:  # fmt: skip
-        """Plans are made at the multiples of `every`; `costs` say how long a start takes, and one after a move.
+        """Plans are made at multiples of `every`; `costs` give the time of a start and of a restart after a move.
 
-        Of a job, `lost` is the work that a restart loses now, `strained` whether a budget would keep it from starting
-        again, and whether one has come to its warning, and `closed` are the nodes that it may not get now.
+        Of a job, `lost` is the work that a restart loses now (milliseconds), `strained` is (whether a budget would keep
+        it from restarting, whether one has reached its warning level), and `closed` are the nodes closed to it now.
         """
         self._cells = cells
         self._every = every
@@ -39,16 +39,16 @@ class SimulatedDefragmentation:
         self._closed = closed
         self._next: Millis | None = None
         self._vain: set[int] = set()
-        """Gangs that did not start when there was room: none is made for them a second time."""
+        """Gangs that did not start although room was made: no second plan is made for them."""
         self._hopeless: dict[RoomRequest, object] = {}
-        """By room for which no moves were found: the state, and who may move where.
+        """By room for which no moves were found: the version of the core, and which gangs could move where.
 
-        Weights change all the time. They only say in which order a search tries what there is.
+        Without the weights, which change all the time but only decide the order of the search.
         """
         self._moved = self._rooms = self._undone = self._idle = 0
-        """Moves, gangs that started after some, and device-milliseconds of lost work and of restarts."""
+        """Moves, gangs that started after moves, and device-milliseconds of lost work and of restarts."""
         self._again: dict[int, tuple[Millis, Millis]] = {}
-        """Of gangs that were moved: when, and from when on they work again."""
+        """By moved gang: (when it was moved, from when on it works again)."""
 
     def next(self, now: Millis, *, waits: bool) -> Millis | None:
         """When to plan moves next; None while no job waits."""
@@ -56,25 +56,25 @@ class SimulatedDefragmentation:
         return self._next
 
     def due(self, now: Millis) -> bool:
-        """Whether that time has come."""
+        """Whether to plan moves now."""
         return self._next is not None and now >= self._next
 
     def plan(self, job: JobView, running: Mapping[int, JobView], began: Mapping[int, Millis], now: Millis) -> (
         RoomPlan | None
     ):  # fmt: skip
-        """The cheapest moves after which a job that waits could start; None if there are none that are worth it.
+        """The cheapest moves after which a waiting job can start; None if there are none, or they cost too much.
 
-        They are if they cost no more device time than the job has waited for. As in ski rental, that is never far from
-        the best choice, whatever comes next.
+        Moves may cost at most as much device time as the job has waited for. As in the ski-rental problem, that is
+        never far from the best choice, whatever comes next.
         """
         room = None if job.number in self._vain else room_of(self._cells.engine.state, self._cells.request(job))
         if room is None:
             return None
-        waited = 0 if job.running else now - job.since  # one that was preempted just now still runs to its view
+        waited = 0 if job.running else now - job.since  # a job preempted at this instant still runs in its view
         worth = job.gpus * waited // 1000
-        gangs = [self._gang(one, began[one.number], now) for one in running.values()]
+        gangs = [self._gang(view, began[view.number], now) for view in running.values()]
         if worth < min((gang.weight for gang in gangs if not gang.fixed), default=0):
-            return None  # whatever the moves are
+            return None  # even the cheapest move costs too much
         closed = self._closed(job)
         scene = self._cells.engine.version, room, closed, tuple((gang.key, gang.fixed, gang.closed) for gang in gangs)
         if self._hopeless.get(room) == scene:
@@ -88,7 +88,7 @@ class SimulatedDefragmentation:
     def _gang(self, job: JobView, began: Millis, now: Millis) -> RunningGang:
         request = self._cells.request(job)
         spent, near = self._strained(job, now)
-        # who starts or moves at this very instant does not move on: on a cluster its pods do not run yet
+        # a job that starts or moves at this instant is not moved: on a cluster its pods would not run yet
         fixed = "it would not start again" if spent else "it has just started" if began == now else ""
         weight = weight_of(
             job.gpus, self._lost(job) // 1000, priority=request.priority, guaranteed=request.guaranteed,
@@ -97,7 +97,7 @@ class SimulatedDefragmentation:
         return RunningGang(str(job.number), (request,), weight, fixed, self._closed(job))
 
     def works_from(self, job: JobView, since: Millis) -> Millis:
-        """From when on a job works on devices that it has since an instant: before, it has nothing to lose."""
+        """From when on a job works on devices that it has had `since` an instant; before, it has no work to lose."""
         moved, works = self._again.get(job.number, (Millis(-1), since))
         if moved == since:
             return works
@@ -105,9 +105,10 @@ class SimulatedDefragmentation:
         return Millis(since + self._costs.to_start(job.gpus, again=again))
 
     def moved(self, job: JobView, since: Millis, checkpoints: Millis | None, now: Millis) -> Millis:
-        """A gang starts again elsewhere: the work that it loses; it has had its devices `since` an instant.
+        """Account for a gang that restarts elsewhere; returns the work that it loses, in milliseconds.
 
-        If it was still starting, the time that it had left for that is no longer lost to the move before.
+        It has had its devices `since` an instant. If it was still restarting after an earlier move, the rest of that
+        time is not counted for the earlier move.
         """
         lost = lost_time(self.works_from(job, since), now, checkpoints)
         before = max(now, self.works_from(job, since))
@@ -119,19 +120,19 @@ class SimulatedDefragmentation:
         return lost
 
     def left(self, job: JobView, since: Millis, now: Millis) -> None:
-        """A job has no devices any more, or others: if it was still starting after a move, it lost less to that."""
+        """Account for a job that loses or changes its devices, perhaps while it restarts after a move."""
         moved, works = self._again.pop(job.number, (Millis(-1), now))
         if moved == since:
             self._idle -= job.gpus * max(0, works - now)
 
     def made(self, job: JobView, *, started: bool) -> None:
-        """There was room for a job, and it has started or not."""
+        """Room was made for a job, which has `started` or not."""
         self._rooms += started
         if not started:
             self._vain.add(job.number)
 
     def counted(self) -> Mapping[str, float]:
-        """Moves, gangs for which they made room, device hours of work that they lost, and that restarts took."""
+        """Moves, gangs that started after moves, and device hours of lost work and of restarts."""
         return {
             "moved": self._moved, "moved_for": self._rooms, "moved_hours": round(self._undone / 3_600_000, 6),
             "moved_idle_hours": round(self._idle / 3_600_000, 6),

@@ -1,4 +1,4 @@
-"""Reservations for `hived`: read from a file, and asked of the code that keeps them on a cluster."""
+"""Reservations for `hived`: read from a file, and kept by the same code as on a cluster."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("name", "vc", "cells", "cell_type", "nodes", "from", "for", "start", "end", "repeat", "reason")
 _SHOWN: Final = frozenset({"active", "used", "size", "short"})
-"""What `paictl reservation list -o json` says besides."""
+"""Further keys of `paictl reservation list -o json`, which are ignored."""
 _HINT: Final = "{name: nightly, vc: vision, cells: 2xV100-NODE, from: 12h, for: 4h, repeat: daily}"
 _LONGEST: Final = 1e10
-"""Seconds."""
+"""The largest span or instant, in seconds."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Without numbers of base 60: YAML 1.1 reads 22:00 as 1320, which would be 22 minutes here."""
+    """A loader without base-60 numbers: YAML 1.1 reads 22:00 as 1320, which would be 22 minutes here."""
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [known for known in resolvers if not known[0].endswith((":int", ":float"))]
+    first: [resolver for resolver in resolvers if not resolver[0].endswith((":int", ":float"))]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9]+$", re.ASCII), list("-+0123456789"))
 
 
 def read_reservations(path: str, epoch: Millis) -> list[dict[str, Any]]:
-    """The rows of a file, with `from` and `for` in milliseconds; `epoch` is the instant 0 in Unix time.
+    """The rows of a file, with `from` and `for` in milliseconds; `epoch` is instant 0 in Unix time (milliseconds).
 
-    A row has what `paictl reservation add` takes, or what `paictl reservation list -o json` says. Raises
+    A row has the options of `paictl reservation add`, or the keys of `paictl reservation list -o json`. Raises
     `ParameterError` naming the row.
     """
     try:
@@ -112,32 +112,32 @@ def _row(row: object, where: str, epoch: Millis) -> dict[str, Any]:
 
 
 def _is_nested(value: object) -> bool:
-    """Whether there are values in a value: a few lines of YAML can make them so many that they are never written."""
+    """Whether a value contains others: a few lines of YAML can nest so many that printing them would never end."""
     return isinstance(value, Collection) and not isinstance(value, str)
 
 
-def _instant(given: object, where: str, epoch: Millis | None) -> int:
-    """Milliseconds since the instant 0; without an `epoch` only a span will do."""
-    if epoch is not None and isinstance(given, date | str):
+def _instant(written: object, where: str, epoch: Millis | None) -> int:
+    """Milliseconds since instant 0, of a date or a span; without an `epoch` only a span is valid."""
+    if epoch is not None and isinstance(written, date | str):
         try:
-            at = datetime.fromisoformat(given if isinstance(given, str) else given.isoformat())
+            at = datetime.fromisoformat(written if isinstance(written, str) else written.isoformat())
             return round(1000 * (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()) - epoch
         except (ValueError, OverflowError):
             pass  # not a date: a span
     try:
-        seconds = parse_duration(str(given))
+        seconds = parse_duration(str(written))
     except DurationError:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST:
         raise ParameterError(
-            text("{where}: {given!r} is not a time", where=where, given=str(given)),
+            text("{where}: {given!r} is not a time", where=where, given=str(written)),
             hint="write 3d12h since the beginning of the trace, or a date such as 2026-12-01T22:00",
         )
     return round(1000 * seconds)
 
 
 class SimulatedReservations:
-    """Reservations beside a core and simulated time."""
+    """Reservations with a core and simulated time."""
 
     def __init__(
         self, cells: Cells, rows: list[dict[str, Any]], windows: Windows, end_of: Callable[[str], Millis | None],
@@ -167,13 +167,13 @@ class SimulatedReservations:
             raise ParameterError(error.message, where=f"job {job.id}", hint=error.hint) from None
 
     def closed(self, job: JobView, limit: Millis, now: Millis) -> frozenset[str]:
-        """The nodes that a job may not get now: of maintenance windows and of others' reservations."""
+        """The nodes that are closed to a job now, by maintenance windows and others' reservations."""
         every = frozenset(self._cells.engine.state.physical.nodes)
         windows = self.kept.windows(self._windows, now, job.reservation)
         return every - self.kept.within(every - windows.closed(now, limit), job.reservation)
 
     def holds(self, job: JobView, limit: Millis, now: Millis) -> bool:
-        """Whether a job would take cells that are reserved for others, or its own reservation does not last."""
+        """Whether a job has to wait: it would take cells reserved for others, or outlast its own reservation."""
         ahead = self.kept.windows(self._windows, now)
         foresight = Foresight(self._cells.engine, now, self._end_of, ahead, self.kept)
         gang = LineGang(self._cells.request(job), limit)
@@ -181,27 +181,30 @@ class SimulatedReservations:
 
     def next_change(self, now: Millis) -> Millis | None:
         """When the next reservation begins or ends."""
-        current = (known.occurrence(now) for known in self.kept.reservations)
-        return min((at for one in current if one is not None for at in one if at > now), default=None)
+        current = (reservation.occurrence(now) for reservation in self.kept.reservations)
+        return min(
+            (instant for occurrence in current if occurrence is not None for instant in occurrence if instant > now),
+            default=None,
+        )
 
 
 def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Reservations:
-    """The reservations of a file, each of which could be kept beside those before it."""
+    """The reservations of a file, each checked to be feasible together with those before it."""
     spec, reservations = cells.engine.spec, Reservations()
-    begin = Millis(min((0, *(row["from"] for row in rows))))  # one that lasts at the instant 0 has begun before
+    begin = Millis(min((0, *(row["from"] for row in rows))))  # a reservation may begin before instant 0
     foresight = Foresight(cells.engine, begin, lambda _: None, windows)
     scene = ReservationScene(spec, foresight, lambda _: "", lambda group: group, datetime.fromtimestamp(0, UTC))
     for row in rows:
         try:
-            known = _reservation(row, reservations, spec)
-            if known.cells * known.leaves > cells.cluster.size:  # before each smaller number is tried
+            reservation = _reservation(row, reservations, spec)
+            if reservation.cells * reservation.leaves > cells.cluster.size:  # before each smaller number is tried
                 raise ReservationError(
                     text("the cluster has {size} devices, and this needs {needed}", size=cells.cluster.size,
-                         needed=known.cells * known.leaves),
+                         needed=reservation.cells * reservation.leaves),
                     hint="reserve fewer cells",
                 )  # fmt: skip
-            if known.end <= known.start or known.occurrence(Millis(0)) is not None:  # else it is over
-                reservations = admitted(reservations, known, scene)
+            if reservation.end <= reservation.start or reservation.occurrence(Millis(0)) is not None:  # else it is over
+                reservations = admitted(reservations, reservation, scene)
         except ReservationError as error:
             raise ParameterError(
                 text("{where}: {problem}", where=row["where"], problem=error.message), hint=error.hint
@@ -209,13 +212,13 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
     return reservations
 
 
-def _reservation(row: Mapping[str, Any], known: Reservations, spec: ClusterSpec) -> Reservation:
+def _reservation(row: Mapping[str, Any], earlier: Reservations, spec: ClusterSpec) -> Reservation:
     if bool(row["vc"]) == bool(row["nodes"]) or (row["vc"] and not row["cell_type"]):
         raise ReservationError(text("name the cells: vc and cells, or nodes"), hint=_HINT)
     leaf_type, leaves = cell_shape(spec, row["cell_type"]) if row["vc"] else ("", 0)
     start = Millis(row["from"])
-    made = Reservation(
-        row["name"] or known.free_name(), start, Millis(start + row["for"]), row["vc"], row["cells"], row["cell_type"],
-        leaf_type, leaves, row["nodes"],
+    reservation = Reservation(
+        row["name"] or earlier.free_name(), start, Millis(start + row["for"]), row["vc"], row["cells"],
+        row["cell_type"], leaf_type, leaves, row["nodes"],
     )  # fmt: skip
-    return replace(made, repeat=Repeat(row["repeat"]))
+    return replace(reservation, repeat=Repeat(row["repeat"]))

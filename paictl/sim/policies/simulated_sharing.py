@@ -1,4 +1,4 @@
-"""The section `sharing` for `hived`: what keeps a job from a start is asked of the code that decides on a cluster."""
+"""The section `sharing` for `hived`: whether a job may start is decided by the same code as on a cluster."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
     from paictl.workload.usage import UsageSpan
 
 _LAST: Final = round(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
-"""The calendar ends in the year after it, and whoever waits for a budget needs to know when the month ends."""
+"""The calendar of Python ends a year later, and a job that waits for a budget needs the end of the month."""
 _ANY: Final = datetime.fromtimestamp(0, UTC)
 """For rules that do not depend on the month."""
 
 
 def sharing_of(spec: ClusterShape, counted: str) -> Sharing:
-    """What the configuration of a cluster says of sharing, unless it is to be ignored."""
+    """The sharing rules of a cluster's configuration; none if `counted` is `ignore`."""
     if counted == "ignore" or spec.sharing is None:
         return Sharing()
     return read_sharing(yaml.safe_load(spec.sharing), f"{spec.text}: {SECTION}")
 
 
 class SimulatedSharing:
-    """Budgets, limits and departments of a configuration, beside a core and simulated time.
+    """Budgets, limits and departments of a configuration, with a core and simulated time.
 
-    A job of a tenant that was promised nothing counts for that tenant, although the core knows it by another one.
+    A job of a tenant without a quota counts for that tenant, although the core has it under another VC.
     """
 
     def __init__(self, cells: Cells, rules: Sharing, epoch: Millis, running: Callable[[], Iterable[UsageSpan]]) -> None:
-        """`epoch` is the instant 0 in Unix time; `running` are the spans until now of the jobs that run."""
+        """`epoch` is instant 0 in Unix time (milliseconds); `running` gives the use of running jobs until now."""
         self.rules = rules
         self.holds_back = bool(rules)
-        """Whether any job may have to wait for their sake."""
+        """Whether any rule can make a job wait."""
         self.epoch = epoch
         self._cells = cells
         self._running = running
         self._users: dict[int, str] = {}
-        """Of jobs that are there, by number."""
+        """By job that has not ended, its user."""
         self._month = MonthUse()
         self._used: tuple[Millis, Counter[tuple[str, str]]] | None = None
-        """The month's use at an instant: within one nothing is added to it."""
+        """Cache of the month's use: (instant, use)."""
         self._held = HeldDevices(self._user)
         self._in_use = DevicesInUse()
         self._stand: tuple[int, LendUse] | None = None
-        """How the promises stand at a version of the core."""
+        """Cache of the use of quotas: (version of the core, use)."""
         if self.rules.limits or self.rules.spares:
             cells.noted = self._note
 
@@ -69,18 +69,18 @@ class SimulatedSharing:
         """Whether the answer depends on the user."""
         return bool(self.rules.limits or self.rules.budgets)
 
-    # --- what happens
+    # --- events
 
     def came(self, job: JobView) -> None:
-        """A job is there."""
+        """A job arrived."""
         self._users[job.number] = job.user
 
     def left(self, job: JobView) -> None:
-        """A job is there no more."""
+        """A job ended."""
         self._users.pop(job.number, None)
 
     def ran(self, span: UsageSpan) -> None:
-        """A job has stopped running."""
+        """A job stopped running, after the use `span`."""
         if self.rules.budgets:
             self._unix(span.end)
             self._month.add(span, self.epoch)
@@ -92,10 +92,10 @@ class SimulatedSharing:
     def _user(self, uid: str) -> str:
         return self._users.get(self._cells.job_of(uid), "")
 
-    # --- what holds back
+    # --- decisions
 
     def holds(self, job: JobView, borrowed: dict[str, int], now: Millis) -> bool:
-        """Whether a job that waits may not start now, whatever is free; `borrowed` are devices by tenant."""
+        """Whether the rules keep a waiting job from starting now; `borrowed`: opportunistic devices by tenant."""
         rules = self.rules
         request = replace(self._cells.request(job), vc=job.vc)
         promised = promises_by_vc(self._cells.engine.state) if rules.spares else {}
@@ -109,13 +109,13 @@ class SimulatedSharing:
         return bool(rules.obstacle(request, job.user, use, self._at(now) if rules.budgets else _ANY))
 
     def strained(self, job: JobView, now: Millis) -> tuple[bool, bool]:
-        """Whether a budget would keep a job from starting again, and whether one has come to its warning."""
+        """(Whether a budget would keep a job from restarting, whether one has reached its warning level)."""
         budgets = self.rules.budgets
         states = budgets.concerning(job.vc, job.user, self._month_use(now)) if budgets else []
         return any(state.holds for state in states), any(state.level is not BudgetLevel.OK for state in states)
 
     def month_end(self, jobs: Iterable[JobView], now: Millis) -> Millis | None:
-        """When the month ends, if one of the jobs can go on then whom a budget holds back; None if none can."""
+        """When the month ends, if one of the jobs is held back by budgets only until then; else None."""
         budgets = self.rules.budgets
         used = self._month_use(now) if budgets else {}
         for job in jobs if budgets else ():
@@ -125,14 +125,14 @@ class SimulatedSharing:
         return None
 
     def lending(self, borrowed: dict[str, int]) -> LendUse:
-        """How the promises stand; a job of a tenant that was promised nothing borrows for itself."""
+        """The use of quotas; a job of a tenant without a quota borrows for that tenant."""
         version = self._cells.engine.version
         if self._stand is None or self._stand[0] != version:
             self._stand = version, replace(lend_use(self._cells.engine.state), borrowed=dict(borrowed))
         return self._stand[1]
 
     def unused(self, borrowed: dict[str, int]) -> UnusedPromises:
-        """What departments leave unused."""
+        """The unused devices of departments."""
         use = self.lending(borrowed)
         return UnusedPromises(self.rules.departments, use.promised, use.used)
 
@@ -146,7 +146,7 @@ class SimulatedSharing:
         return datetime.fromtimestamp(self._unix(now) / 1000, UTC)
 
     def _unix(self, now: Millis) -> Millis:
-        """An instant in Unix time; raises `ParameterError` where the calendar ends."""
+        """An instant in Unix time (milliseconds); raises `ParameterError` after the end of the calendar."""
         if self.epoch + now >= _LAST:
             raise ParameterError(
                 text("budgets are kept by calendar month, and this trace runs past the year 9998"),

@@ -1,4 +1,4 @@
-"""Singularity: any job can be preempted, moved and resized without knowing it; a tier is promised a part of theirs."""
+"""Singularity: jobs are preempted, moved and resized transparently; guaranteed jobs keep a share of their size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SingularityParameters(Parameters):
 
 @cache
 def steps(gpus: int) -> list[int]:
-    """Numbers of devices that replicas can be time-sliced on evenly: the divisors of how many there are, rising."""
+    """Numbers of devices on which `gpus` replicas can be time-sliced evenly: the divisors of `gpus`, rising."""
     return [number for number in range(1, gpus + 1) if gpus % number == 0]
 
 
@@ -59,18 +59,18 @@ class Singularity(Policy):
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
         self._lines: dict[int, list[int]] = {}
-        """Guaranteed jobs that wait: heaps of numbers by promised part, of which only the first can be the next."""
-        self._kept = 0
-        """Devices promised to guaranteed jobs that run."""
+        """Waiting guaranteed jobs: heaps of numbers by promised devices; only the first of a heap can be the next."""
+        self._promised_devices = 0
+        """Devices promised to running guaranteed jobs."""
         self._elastic: list[int] = []
-        """Guaranteed jobs that run and ask for more than they were promised, by number."""
+        """Numbers of running guaranteed jobs that can use more than their promise, rising."""
         self._others: list[int] = []
-        """Opportunistic jobs, by number."""
+        """Numbers of opportunistic jobs, rising."""
         self._guests: set[int] = set()
-        """Those of them that run."""
+        """Numbers of running opportunistic jobs."""
 
     def plan(self, moment: Trigger) -> None:
-        """Share anew: only arrivals and ends change anything, and of those who wait only the first of each part."""
+        """Recompute all shares. Only arrivals and ends change them, and only the first job of each heap can start."""
         for job in moment.ended:
             self._leave(job)
         for job in moment.arrived:
@@ -79,22 +79,22 @@ class Singularity(Policy):
                 heappush(self._lines.setdefault(self._promised(job), []), job.number)
             else:
                 self._others.append(job.number)  # numbers rise
-        wanted = self._shares()
-        for number in sorted((*self._elastic, *self._guests)):  # first everybody who gives, so that the others find it
+        targets = self._shares()
+        for number in sorted((*self._elastic, *self._guests)):  # shrink first, so that the others find free devices
             job = self._jobs[number]
-            have, want = self.held(job), wanted.get(number, 0)
-            if want < len(have):
-                self._shrink(job, have, want)
-        for number, want in wanted.items():
+            devices, target = self.held(job), targets.get(number, 0)
+            if target < len(devices):
+                self._shrink(job, devices, target)
+        for number, target in targets.items():
             job = self._jobs[number]
-            have = self.held(job)
-            if want > len(have):
-                self._grow(job, have, want)
+            devices = self.held(job)
+            if target > len(devices):
+                self._grow(job, devices, target)
 
     def _leave(self, job: JobView) -> None:
         del self._jobs[job.number]
         if job.share is Share.GUARANTEED:
-            self._kept -= self._promised(job)
+            self._promised_devices -= self._promised(job)
             if self._promised(job) < job.gpus:
                 self._elastic.remove(job.number)
         else:
@@ -102,66 +102,66 @@ class Singularity(Policy):
             self._guests.discard(job.number)
 
     def _shares(self) -> Mapping[int, int]:
-        """Devices by job, of all whose number of devices can change: who runs, then who starts, then the others."""
-        left = self.cluster.size - self._kept
-        given = {number: self._promised(self._jobs[number]) for number in self._elastic}
-        for number, part in self._starting(left):
-            given[number] = part
-            left -= part
-        for number in sorted(given):
-            left -= self._widen(number, given, left)
+        """Devices by job, for all jobs whose number can change: running, starting, then opportunistic jobs."""
+        free = self.cluster.size - self._promised_devices
+        counts = {number: self._promised(self._jobs[number]) for number in self._elastic}
+        for number, promised in self._starting(free):
+            counts[number] = promised
+            free -= promised
+        for number in sorted(counts):
+            free -= self._widen(number, counts, free)
         for number in self._others:
-            if not left:
+            if not free:
                 break
-            left -= self._widen(number, given, left)
-        return given
+            free -= self._widen(number, counts, free)
+        return counts
 
-    def _widen(self, number: int, given: dict[int, int], left: int) -> int:
-        """Give a job as much more of what is left as its replicas can use; how much that is."""
-        have = given.get(number, 0)
-        most = max((size for size in steps(self._jobs[number].gpus) if size - have <= left), default=have)
-        if most > have:
-            given[number] = most
-        return max(0, most - have)
+    def _widen(self, number: int, counts: dict[int, int], free: int) -> int:
+        """Give a job as many of the `free` devices as its replicas can use; returns how many."""
+        current = counts.get(number, 0)
+        widest = max((size for size in steps(self._jobs[number].gpus) if size - current <= free), default=current)
+        if widest > current:
+            counts[number] = widest
+        return max(0, widest - current)
 
-    def _starting(self, left: int) -> list[tuple[int, int]]:
-        """Guaranteed jobs that wait and whose promised part is left, in the order of arrival: (number, part)."""
-        found: list[tuple[int, int]] = []
-        while ahead := [(line[0], part) for part, line in self._lines.items() if part <= left]:
-            number, part = min(ahead)
-            heappop(self._lines[part])
-            if not self._lines[part]:
-                del self._lines[part]
-            found.append((number, part))
-            left -= part
-        return found
+    def _starting(self, free: int) -> list[tuple[int, int]]:
+        """(number, promised devices) of waiting guaranteed jobs whose promise fits, in the order of arrival."""
+        starting: list[tuple[int, int]] = []
+        while ahead := [(line[0], promised) for promised, line in self._lines.items() if promised <= free]:
+            number, promised = min(ahead)
+            heappop(self._lines[promised])
+            if not self._lines[promised]:
+                del self._lines[promised]
+            starting.append((number, promised))
+            free -= promised
+        return starting
 
     def _promised(self, job: JobView) -> int:
         return next(size for size in steps(job.gpus) if size >= self.p.sla * job.gpus)
 
-    def _shrink(self, job: JobView, have: Devices, want: int) -> None:
-        self.placement.give(have[want:])
-        if not want:  # an opportunistic one: who was promised something keeps that
+    def _shrink(self, job: JobView, devices: Devices, target: int) -> None:
+        self.placement.give(devices[target:])
+        if not target:  # an opportunistic job: guaranteed ones keep their promise
             self._guests.discard(job.number)
             self.let_go(job)
             self.act(Preempt(job))
             return
-        self.hold(job, have[:want])
-        self.act(Resize(job, have[:want]))
+        self.hold(job, devices[:target])
+        self.act(Resize(job, devices[:target]))
 
-    def _grow(self, job: JobView, have: Devices, want: int) -> None:
+    def _grow(self, job: JobView, devices: Devices, target: int) -> None:
         guaranteed = job.share is Share.GUARANTEED
-        more = self.placement.take(job, want - len(have))
-        if more is None:
-            if guaranteed and not have:
+        added = self.placement.take(job, target - len(devices))
+        if added is None:
+            if guaranteed and not devices:
                 heappush(self._lines.setdefault(self._promised(job), []), job.number)
             return
         if not guaranteed:
             self._guests.add(job.number)
-        elif not have:
-            self._kept += self._promised(job)
+        elif not devices:
+            self._promised_devices += self._promised(job)
             if self._promised(job) < job.gpus:
                 insort(self._elastic, job.number)
-        devices = tuple(sorted((*have, *more)))
-        self.hold(job, devices)
-        self.act(Resize(job, devices) if have else Start(job, devices))
+        grown = tuple(sorted((*devices, *added)))
+        self.hold(job, grown)
+        self.act(Resize(job, grown) if devices else Start(job, grown))

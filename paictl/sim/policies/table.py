@@ -1,4 +1,4 @@
-"""Every policy, by name: one line each, and those from outside. A module is loaded when its policy is asked for."""
+"""Every policy by name: one line each, and external policies. A module is loaded when its policy is used."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ POLICIES: Mapping[str, str] = {
 
 
 _LOADED: dict[str, type[Policy]] = {}
-"""Policies from outside that this process has loaded, by id."""
+"""External policies that this process has loaded, by id."""
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy by its name, or by the id of one from outside that was loaded before.
+    """The class of a policy by its name, or by the id of an external policy that was loaded before.
 
-    Raises `ParameterError` with the names that there are.
+    Raises `ParameterError` with the known names.
     """
     if name in POLICIES:
         module, _, attribute = POLICIES[name].partition(":")
@@ -79,13 +79,13 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def _enter(kind: type[Policy], where: str) -> type[Policy]:
-    """Know a policy from outside by its id, which nobody else may have: results name it so."""
+    """Register an external policy by its id, which must be unique because results use it."""
     if kind.id in POLICIES or _LOADED.setdefault(kind.id, kind) is not kind:
-        raise _taken(kind, where)
+        raise _id_conflict(kind, where)
     return kind
 
 
-def _taken(kind: type[Policy], where: str) -> ParameterError:
+def _id_conflict(kind: type[Policy], where: str) -> ParameterError:
     return ParameterError(
         i18n.text("its id {name!r} is taken by another policy", name=kind.id),
         where=where,
@@ -94,14 +94,14 @@ def _taken(kind: type[Policy], where: str) -> ParameterError:
 
 
 def register(kind: type[Policy]) -> type[Policy]:
-    """Know a class of this process by its id, in a notebook for instance; one of the same id before it is replaced.
+    """Register a class of this process by its id, for instance in a notebook; it replaces an earlier class of that id.
 
     Other processes do not know it: play with `processes=1`, or put the class into a file. Raises `ParameterError`.
     """
     where = f"policy {kind.__name__}"
     external.check(kind, where)
     if kind.id in POLICIES:
-        raise _taken(kind, where)
+        raise _id_conflict(kind, where)
     _LOADED[kind.id] = kind
     return kind
 
@@ -123,12 +123,12 @@ def parse(text: str) -> tuple[type[Policy], object]:
     """Class and parameters of `name:key=value,…` or `file.py:Class:key=value,…`; raises `ParameterError`."""
     if external.is_file(text.partition(":")[0].strip()):
         path, attribute, rest = external.split_file(text)
-        _, given = split(f"{path}:{rest}")
+        _, values = split(f"{path}:{rest}")
         name = f"{path}:{attribute}" if attribute else path
     else:
-        name, given = split(text)
+        name, values = split(text)
     kind = policy_class(name)
-    return kind, read(kind.Parameters, given, name)
+    return kind, read(kind.Parameters, values, name)
 
 
 def make(text: str, setup: Setup) -> Policy:

@@ -1,4 +1,4 @@
-"""Themis: who fares worst by the ratio of its time here to its time in a cluster of its own runs first."""
+"""Themis: the jobs run whose time here is longest relative to their time on a cluster of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 
 _BITS: Final = 10
-"""Two jobs are told apart by so many bits; beyond them the published code follows the noise of its solver."""
+"""Bits by which two jobs are compared; beyond them the published code follows the noise of its solver."""
 _NEVER_RAN: Final = 1e9
 """Weight of the share of a job that has not run yet (the published code): such jobs come first."""
 
@@ -37,7 +37,7 @@ class ThemisParameters(Parameters):
 
 
 class _Account:
-    """A job: its work when it was last looked at, and how long what it has done would have taken alone (ms)."""
+    """A job, its remaining work at the last decision (ms), and the time that its past work would have taken alone."""
 
     __slots__ = ("isolated", "job", "left", "scale")
 
@@ -46,7 +46,7 @@ class _Account:
         self.left = float(job.work)
         self.isolated = 0.0
         self.scale = scale
-        """What a millisecond of work counts in the time alone."""
+        """Milliseconds of time alone for each millisecond of work."""
 
 
 class Themis(Policy):
@@ -80,7 +80,7 @@ class Themis(Policy):
         """In the order of arrival."""
         self._running: dict[int, _Account] = {}
         self._present = 0
-        """Jobs at the last decision, by which what was done since counts."""
+        """Number of jobs at the last decision, which scales the work done since."""
         self._scratch: Placer = PLACEMENTS[self.p.placement](self.cluster)
         self._decisions = 0
         self._dice = np.random.RandomState(setup.seed % (1 << 32))
@@ -90,7 +90,7 @@ class Themis(Policy):
         return {"programs": self._decisions}
 
     def plan(self, moment: Trigger) -> None:
-        """Compute shares, and let those run who lag behind theirs most."""
+        """Compute shares, and run the jobs that lag behind theirs most."""
         if not (moment.arrived or moment.ended):
             return
         for job in moment.ended:
@@ -109,27 +109,27 @@ class Themis(Policy):
         return job.iterations * 1000 / job.work
 
     def _settle(self) -> None:
-        """What those that run have done since the last decision counts by the share alone of that time."""
+        """Account for the work of running jobs since the last decision, by their isolated share of that time."""
         for account in self._running.values():
-            left = account.job.remaining(self.now) / ONE
+            remaining = account.job.remaining(self.now) / ONE
             share = isolated_shares([account.job.gpus], self.cluster.size, self._present)[0]
-            account.isolated += (account.left - left) * account.scale / share
-            account.left = left
+            account.isolated += (account.left - remaining) * account.scale / share
+            account.left = remaining
 
     # --- the ranking
 
     def _ranked(self) -> list[JobView]:
-        """Jobs by what they lack of their share."""
+        """Jobs by how far they lag behind their share, the furthest first."""
         self._decisions += 1
         accounts = self._considered()
         count = len(accounts)
         gpus = np.fromiter((account.job.gpus for account in accounts), float, count)
-        left = np.maximum(np.fromiter((account.left for account in accounts), float, count), 1.0)
+        remaining = np.maximum(np.fromiter((account.left for account in accounts), float, count), 1.0)
         scale = np.fromiter((account.scale for account in accounts), float, count)
         done = np.fromiter((account.isolated for account in accounts), float, count)
         age = self.now - np.fromiter((account.job.submit for account in accounts), float, count)
-        alone = done + left * scale / isolated_shares(gpus, self.cluster.size, self._present)
-        shares = fair_shares(Demands(gpus, left, age, alone), self.cluster.size)
+        alone = done + remaining * scale / isolated_shares(gpus, self.cluster.size, self._present)
+        shares = fair_shares(Demands(gpus, remaining, age, alone), self.cluster.size)
         ran = np.fromiter((account.job.ran(self.now) for account in accounts), float, count)
         lag = np.where(ran > 0, shares / np.maximum(ran, 1.0), shares * _NEVER_RAN)
         order = np.lexsort((self._dice.permutation(count), -_rounded(lag)))
@@ -141,13 +141,13 @@ class Themis(Policy):
             return accounts
         waiting = (account for account in accounts if account.job.number not in self._running)
         room = max(0, self.p.most - len(self._running))
-        return [*self._running.values(), *(one for one, _ in zip(waiting, range(room), strict=False))]
+        return [*self._running.values(), *(account for account, _ in zip(waiting, range(room), strict=False))]
 
     # --- places
 
     def _chosen(self, ranked: Iterable[JobView]) -> list[JobView]:
-        """Those that fit on an idle cluster one after the other; who does not is passed over."""
-        book, chosen, taken = self._scratch, list[JobView](), list[Devices]()
+        """The jobs that fit on an idle cluster, one after another; jobs that do not fit are skipped."""
+        book, chosen, trial = self._scratch, list[JobView](), list[Devices]()
         full: set[tuple[int, object]] = set()
         for job in ranked:
             group = job.gpus, book.group(job)
@@ -158,15 +158,15 @@ class Themis(Policy):
                 full.add(group)
                 continue
             chosen.append(job)
-            taken.append(devices)
+            trial.append(devices)
             if not book.free:
                 break
-        for devices in taken:
+        for devices in trial:
             book.give(devices)
         return chosen
 
     def _switch(self, chosen: Sequence[JobView]) -> None:
-        """Stop, start, and where nothing else helps move jobs, so that these run."""
+        """Make exactly these jobs run: stop and start jobs, and move running ones only if nothing else helps."""
         numbers = {job.number for job in chosen}
         for account in [account for number, account in self._running.items() if number not in numbers]:
             self.preempt(account.job)
@@ -175,31 +175,31 @@ class Themis(Policy):
         if not new:
             return
         largest_first = sorted(new, key=lambda job: (-job.gpus, job.number))
-        if (found := self._placed(largest_first)) is None:
+        if (placed := self._placed(largest_first)) is None:
             for account in self._running.values():
                 self.placement.give(self.held(account.job))
             largest_first = sorted(chosen, key=lambda job: (-job.gpus, job.number))
-            found = self._placed(largest_first) or self._placed(chosen) or {}  # in this order they were found to fit
-        changed = [job for job in chosen if found.get(job.number, self.held(job)) != self.held(job)]
+            placed = self._placed(largest_first) or self._placed(chosen) or {}  # in this order they were found to fit
+        changed = [job for job in chosen if placed.get(job.number, self.held(job)) != self.held(job)]
         for job in changed:
             if job.number in self._running:
                 self.act(Preempt(job))
         for job in changed:
-            self.act(Start(job, found[job.number]))
-            self.hold(job, found[job.number])
+            self.act(Start(job, placed[job.number]))
+            self.hold(job, placed[job.number])
             self._running[job.number] = self._accounts[job.number]
 
     def _placed(self, jobs: Iterable[JobView]) -> dict[int, Devices] | None:
-        """Devices of each, in this order; None, and the book as it was, if one finds none."""
-        found: dict[int, Devices] = {}
+        """Devices by job number, taken in this order; None, and nothing changes, if a job does not fit."""
+        placed: dict[int, Devices] = {}
         for job in jobs:
             devices = self.placement.take(job, job.gpus)
             if devices is None:
-                for taken in found.values():
-                    self.placement.give(taken)
+                for undone in placed.values():
+                    self.placement.give(undone)
                 return None
-            found[job.number] = devices
-        return found
+            placed[job.number] = devices
+        return placed
 
 
 def _rounded(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""SC'17: a job goes where its devices are near each other, its neighbours do not slow it, and little is left over."""
+"""SC'17: places jobs by the distance of their devices, interference between neighbours, and fragmentation."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class TopologyParameters(Parameters):
 
 
 class TopologyRates(Rates):
-    """A job goes at the pace that was measured for where its devices are, or beside its worst neighbour if slower."""
+    """A job runs at the measured rate for its devices' location, or beside its worst neighbour if that is slower."""
 
     def __init__(self, tree: Cluster, level: str, overhead: float) -> None:
         super().__init__(tree, overhead=overhead)
         self._level = level
 
     def vicinity(self) -> Sequence[int]:
-        """Who is on one socket."""
+        """By device, its group at the level where jobs interfere."""
         return self.cluster.groups[self._level]
 
     def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
@@ -95,28 +95,28 @@ class Topology(Policy):
         self._below = 0
 
     def make_placement(self) -> Bipartition:
-        """Its book."""
+        """A bipartition of the cluster with sockets."""
         self._book = Bipartition(self._tree, self.p.level)
         return self._book
 
     def make_rates(self) -> Rates:
-        """The measured physics."""
+        """Rates by location and neighbours."""
         return TopologyRates(self._tree, self.p.level, self.p.overhead)
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
-        """What its place was worth when it started."""
+        """The utility of a job's place when it started, and the minimum that it asked for."""
         worth = self._worth.pop(job.number, None)
         return {} if worth is None else {"utility": worth, "minimum": self._minimum(job)}
 
     def counted(self) -> Mapping[str, float]:
-        """Jobs that started below the utility that they ask for."""
+        """Number of jobs that started below their minimum utility."""
         return {"utility_violations": self._below}
 
     def plan(self, moment: Trigger) -> None:
-        """Start whoever finds a place, in the order of arrival."""
+        """Start jobs for which there is a place, in the order of arrival."""
         for job in moment.arrived:
             if job.gpus > (self.cluster.size if job.gpu_type is None else self.cluster.types[job.gpu_type]):
-                continue  # elastic, and the cluster has not what it asks for: it would block the line for ever
+                continue  # elastic, and larger than the cluster: it would block the line forever
             self._lines.setdefault(self._book.kind(job), []).append(job)
         stuck: set[int] = set()
         while (head := self._first(stuck)) is not None:
@@ -131,7 +131,7 @@ class Topology(Policy):
                 stuck.add(kind)
 
     def _first(self, stuck: set[int]) -> JobView | None:
-        """Who is next; where a job of a kind found no place, none of that kind does."""
+        """The next job to try; if a job of a kind does not fit, no other of that kind does."""
         waiting = (self._eligible(kind, line) for kind, line in self._lines.items() if kind not in stuck)
         jobs = [job for job in waiting if job is not None]
         return min(jobs, key=lambda job: job.number) if jobs else None
@@ -147,15 +147,15 @@ class Topology(Policy):
         return next((job for job in line if self._minimum(job) <= worth), None)
 
     def _minimum(self, job: JobView) -> float:
-        asked: float = job.facts.get("utility", self.p.minimum)
-        return min(1.0, asked)
+        least: float = job.facts.get("utility", self.p.minimum)
+        return min(1.0, least)
 
     def _begin(self, job: JobView) -> bool:
         least = self._minimum(job)
-        found = self._book.place(job, job.gpus, self._rule, least if self.p.variant == "topo-p" else 0.0)
-        if found is None:
+        placed = self._book.place(job, job.gpus, self._rule, least if self.p.variant == "topo-p" else 0.0)
+        if placed is None:
             return False
-        devices, worth = found
+        devices, worth = placed
         self._worth[job.number] = worth
         self._below += worth < least
         self.hold(job, devices)
@@ -164,7 +164,7 @@ class Topology(Policy):
 
 
 def _with_sockets(cluster: Cluster, level: str, parts: int) -> Cluster:
-    """The same devices, every machine with that level."""
+    """The same devices, with `level` in every machine; machines without it are divided into `parts`."""
 
     def split(node: Node) -> Node:
         if any(name == level for name, _ in node.inner):

@@ -1,8 +1,8 @@
-"""How far a job's training is: epochs, and batch sizes that change, from the facts of its trace.
+"""The progress of a job's training: epochs, and batch sizes that change, from the facts of the trace.
 
-Facts: `epochs`; `profile.K.batch` and `.epochs`, which batch sizes are expected one after the other; `switch.K.at`
-(seconds of work), `.batch` and `.epoch`, which it really takes; `batch.B.epoch_seconds` and `.steps_per_second`. A job
-without them trains in equal epochs of at least a second, at most a hundred, with one batch size.
+Facts: `epochs`; `profile.K.batch` and `.epochs`, the expected sequence of batch sizes; `switch.K.at` (seconds of work),
+`.batch` and `.epoch`, the actual one; `batch.B.epoch_seconds` and `.steps_per_second`. A job without these facts trains
+in at most a hundred equal epochs of at least a second, with one batch size.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 _EPOCHS: Final = 100
-"""Of a job of which nothing is known."""
+"""The most epochs of a job without facts."""
 
 
 @frozen
 class Training:
-    """The course of one job; times are seconds of work, which has the same pace in all of them."""
+    """The training of one job; times are seconds of work at the reference rate, whatever the batch size."""
 
     epochs: int
     profile: tuple[tuple[int, int], ...]
-    """(batch size, epochs) one after the other."""
+    """The expected sequence: (batch size, epochs)."""
     switches: tuple[tuple[float, int, float], ...]
-    """(from which second of work on, batch size, epochs done by then)."""
+    """The actual sequence: (start in seconds of work, batch size, epochs done by then)."""
     epoch_seconds: Mapping[int, float]
     """By batch size."""
     steps_per_second: Mapping[int, float]
@@ -38,13 +38,13 @@ class Training:
     """Seconds of work in all."""
 
     def progress(self, done: float) -> tuple[int, float]:
-        """(Batch size, epochs done) after so many seconds of work."""
+        """(Batch size, epochs done) after `done` seconds of work."""
         at = bisect_right(self.switches, (done, 1 << 62, 0.0)) - 1
         since, batch, epoch = self.switches[at]
         return batch, min(float(self.epochs), epoch + (done - since) / self.epoch_seconds[batch])
 
     def expected(self, epoch: int) -> float:
-        """Seconds that the profile gives to the first so many epochs."""
+        """Seconds of the first `epoch` epochs by the profile."""
         parts = []
         for batch, epochs in self.profile:
             parts.append(min(epoch, epochs) * self.epoch_seconds[batch])
@@ -52,29 +52,29 @@ class Training:
         return fsum(parts)
 
     def seen(self, epoch: int) -> dict[int, int]:
-        """Epochs by batch size among the first so many of the profile."""
-        found: dict[int, int] = dict.fromkeys((batch for batch, _ in self.profile), 0)
+        """By batch size, its number of epochs among the first `epoch` epochs of the profile."""
+        counts: dict[int, int] = dict.fromkeys((batch for batch, _ in self.profile), 0)
         for batch, epochs in self.profile:
-            found[batch] += min(epoch, epochs)
+            counts[batch] += min(epoch, epochs)
             epoch = max(0, epoch - epochs)
-        return found
+        return counts
 
     def remaining(self, epoch: int) -> float:
-        """Seconds that are still to be expected after so many whole epochs (Shockwave's forecast).
+        """Expected remaining seconds after `epoch` whole epochs (Shockwave's forecast).
 
-        Each batch size of the profile is equally likely at first; every epoch seen, the present one too, speaks for its
-        own. Epochs that were done are taken off.
+        A priori, all batch sizes of the profile are equally likely; each observed epoch, including the present one,
+        counts for its own batch size. Epochs that are done are subtracted.
         """
-        seen, kinds = self.seen(min(epoch + 1, self.epochs)), len({batch for batch, _ in self.profile})
-        scale = self.epochs / (self.epochs + sum(seen.values()))
-        expected = {batch: max(0.0, (self.epochs / kinds + count) * scale - count) for batch, count in seen.items()}
-        left = self.epochs - epoch
+        counts, kinds = self.seen(min(epoch + 1, self.epochs)), len({batch for batch, _ in self.profile})
+        scale = self.epochs / (self.epochs + sum(counts.values()))
+        expected = {batch: max(0.0, (self.epochs / kinds + count) * scale - count) for batch, count in counts.items()}
+        to_go = self.epochs - epoch
         seconds = fsum(count * self.epoch_seconds[batch] for batch, count in expected.items())
-        return seconds * left / max(left, int(fsum(expected.values())) + 1)
+        return seconds * to_go / max(to_go, int(fsum(expected.values())) + 1)
 
 
 def training(job: JobView) -> Training:
-    """Of a job whose view may read `facts` and `work`."""
+    """The training of a job; its view must know `facts` and `work`."""
     facts, work = job.facts, job.work / 1000
     if "epochs" not in facts or "profile.0.batch" not in facts:
         epochs = max(1, min(_EPOCHS, int(work)))
@@ -94,10 +94,10 @@ def training(job: JobView) -> Training:
     )  # fmt: skip
 
 
-def _places(facts: Mapping[str, float], what: str) -> range:
-    return range(sum(name.startswith(f"{what}.") and name.endswith(".batch") for name in facts))
+def _places(facts: Mapping[str, float], group: str) -> range:
+    return range(sum(name.startswith(f"{group}.") and name.endswith(".batch") for name in facts))
 
 
 def seconds_done(job: JobView, now: Millis) -> float:
-    """Seconds of work that it has done."""
+    """Seconds of work that a job has done."""
     return job.work / 1000 - job.remaining(now) / ONE / 1000

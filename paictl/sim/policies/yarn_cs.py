@@ -1,4 +1,4 @@
-"""The scheduler of Philly: fair share between tenants, gangs, and locality that is given up bit by bit."""
+"""Philly's scheduler: fair share between tenants, gangs, and locality that is relaxed step by step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from paictl.units import Millis
 
 @frozen
 class YarnParameters(Parameters):
-    """Patience, and when to take from others."""
+    """Waiting times, and the conditions of preemption."""
 
     hold: Span = parameter(Span(150_000), "how long a job holds partial devices while it waits for more")
     backoff: Span = parameter(Span(120_000), "how long it waits before the next try")
@@ -38,7 +38,7 @@ class YarnParameters(Parameters):
 
 @dataclass(slots=True)
 class Waiting:
-    """A job that has no devices yet."""
+    """A job that has not started, with its tries and the devices that it holds."""
 
     job: JobView
     tries: int = 0
@@ -81,11 +81,11 @@ class YarnCs(Policy):
         self._waiting: dict[int, Waiting] = {}
         """By number, so in the order of arrival within a tenant."""
         self._running: dict[str, dict[int, JobView]] = defaultdict(dict)
-        """By tenant, in the order of their starts."""
+        """By tenant, in the order of the starts."""
         self._holding: set[int] = set()
-        """Numbers of those that hold devices, or would if there were any; only to be looked up and sorted."""
+        """Numbers of jobs in their holding time, whether or not they hold devices; never iterated unsorted."""
         self._parts: dict[str, tuple[int, Fraction]] = {}
-        """By tenant: devices in use, and their part of its quota."""
+        """By tenant: (devices in use, devices in use / quota)."""
         self._timers: list[tuple[Millis, int]] = []
         self._delays: dict[int, dict[str, int]] = defaultdict(dict)
         self._counts: dict[str, float] = defaultdict(float)
@@ -97,34 +97,34 @@ class YarnCs(Policy):
     # --- events
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
-        """Its tenant uses less."""
+        """Free the devices and update the tenant's use."""
         super().ended(job, devices)
         self.used[job.vc] -= len(devices)
         self._running[job.vc].pop(job.number, None)
 
     def plan(self, moment: Trigger) -> None:
-        """Those who came or whose time has come try; those who hold something try when something was freed."""
+        """Try jobs that arrived or whose back-off is over; jobs that hold devices try again if any were freed."""
         for job in moment.arrived:
             self._waiting[job.number] = Waiting(job, since=self.now)
         trying = {job.number for job in moment.arrived} | set(self._due())
         if moment.ended:
             trying |= self._holding
-        for one in self._by_share(trying):
-            self._try(one)
+        for waiting in self._by_share(trying):
+            self._try(waiting)
 
     def _due(self) -> Iterator[int]:
         while self._timers and self._timers[0][0] <= self.now:
             at, number = heappop(self._timers)
-            one = self._waiting.get(number)
-            if one is None or one.until != at:
+            waiting = self._waiting.get(number)
+            if waiting is None or waiting.until != at:
                 continue
-            if one.holds:
-                self._let_go(one)
+            if waiting.holds:
+                self._let_go(waiting)
             else:
                 yield number
 
     def _by_share(self, trying: set[int]) -> Iterator[Waiting]:
-        """Next is always the first job of the tenant that uses least by its quota."""
+        """Jobs to try: next is always the first job of the tenant with the least use by its quota."""
         lines: dict[str, list[int]] = defaultdict(list)
         for number in sorted(trying, reverse=True):
             if number in self._waiting:
@@ -137,63 +137,63 @@ class YarnCs(Policy):
 
     def _part(self, vc: str) -> Fraction:
         used = self.used[vc]
-        known = self._parts.get(vc)
-        if known is None or known[0] != used:
-            self._parts[vc] = known = used, Fraction(used, max(1, self.quota.get(vc, 0)))
-        return known[1]
+        cached = self._parts.get(vc)
+        if cached is None or cached[0] != used:
+            self._parts[vc] = cached = used, Fraction(used, max(1, self.quota.get(vc, 0)))
+        return cached[1]
 
     # --- one job
 
-    def _try(self, one: Waiting) -> None:
-        job = one.job
-        before = one.held
-        if before:
-            self.placement.give(before)
-            one.held = ()
-        devices = self.placement.at(job, job.gpus, self._degree(one))
+    def _try(self, waiting: Waiting) -> None:
+        job = waiting.job
+        held = waiting.held
+        if held:
+            self.placement.give(held)
+            waiting.held = ()
+        devices = self.placement.at(job, job.gpus, self._degree(waiting))
         if devices is None:
-            devices = self._by_force(one)
+            devices = self._by_force(waiting)
         if devices is not None:
-            self._begin(one, devices)
+            self._begin(waiting, devices)
             return
-        self._blame(one)
-        if not one.holds:
-            one.holds = True
+        self._blame(waiting)
+        if not waiting.holds:
+            waiting.holds = True
             self._holding.add(job.number)
-            self._until(one, self.p.hold)
-        one.held = self.placement.some(job, job.gpus, self._degree(one)) if self.p.hold else ()
+            self._until(waiting, self.p.hold)
+        waiting.held = self.placement.some(job, job.gpus, self._degree(waiting)) if self.p.hold else ()
 
-    def _degree(self, one: Waiting) -> int:
-        relaxed: int = one.tries // max(1, self.p.relax)
+    def _degree(self, waiting: Waiting) -> int:
+        relaxed: int = waiting.tries // max(1, self.p.relax)
         return min(ANYWHERE, relaxed)
 
-    def _begin(self, one: Waiting, devices: Devices) -> None:
-        job = one.job
-        self._charge(one)
+    def _begin(self, waiting: Waiting, devices: Devices) -> None:
+        job = waiting.job
+        self._charge(waiting)
         del self._waiting[job.number]
         self._holding.discard(job.number)
         first = next((other for other in self._waiting.values() if other.job.vc == job.vc), None)
         self._counts["starts"] += 1
         self._counts["out_of_order"] += first is not None and first.job.number < job.number
-        self._counts[f"starts_at_degree.{self._degree(one)}"] += 1
+        self._counts[f"starts_at_degree.{self._degree(waiting)}"] += 1
         self.used[job.vc] += len(devices)
         self._running[job.vc][job.number] = job
         self.hold(job, devices)
         self.act(Start(job, devices))
 
-    def _let_go(self, one: Waiting) -> None:
-        """It has held long enough: release all, sleep."""
-        if one.held:
-            self.placement.give(one.held)
-        one.held, one.holds = (), False
-        self._holding.discard(one.job.number)
-        one.tries += 1
-        self._until(one, self.p.backoff)
+    def _let_go(self, waiting: Waiting) -> None:
+        """The holding time is over: release all devices and back off."""
+        if waiting.held:
+            self.placement.give(waiting.held)
+        waiting.held, waiting.holds = (), False
+        self._holding.discard(waiting.job.number)
+        waiting.tries += 1
+        self._until(waiting, self.p.backoff)
 
-    def _until(self, one: Waiting, span: int) -> None:
+    def _until(self, waiting: Waiting, span: int) -> None:
         at = Millis(self.now + max(1, span))
-        one.until = at
-        heappush(self._timers, (at, one.job.number))
+        waiting.until = at
+        heappush(self._timers, (at, waiting.job.number))
 
     def wake(self) -> Millis | None:
         """The next end of a hold or of a back-off."""
@@ -201,10 +201,12 @@ class YarnCs(Policy):
 
     # --- preemption
 
-    def _by_force(self, one: Waiting) -> Devices | None:
-        """Devices of jobs of tenants over their share, newest first, if the cluster is nearly full and this job's own
-        tenant stays within its share."""
-        job, book = one.job, self.placement
+    def _by_force(self, waiting: Waiting) -> Devices | None:
+        """Devices for a job, taken from jobs of tenants over their share, newest first.
+
+        None unless the cluster is nearly full, the job's own tenant stays within its share, and preemption makes room.
+        """
+        job, book = waiting.job, self.placement
         if self.used[job.vc] + job.gpus > self.quota.get(job.vc, 0):
             return None
         if self.cluster.size - book.free < self.p.threshold * self.cluster.size:
@@ -216,13 +218,13 @@ class YarnCs(Policy):
             reverse=True,
         )
         for _, _, other in candidates:
-            # a job that started at this very moment stays, and nobody is brought below its share
+            # a job that started at this instant stays, and no tenant is brought below its share
             if over[other.vc] < len(self.held(other)) or not other.running:
                 continue
             over[other.vc] -= len(self.held(other))
             victims.append(other)
             book.give(self.held(other))
-            if (devices := book.at(job, job.gpus, self._degree(one))) is not None:
+            if (devices := book.at(job, job.gpus, self._degree(waiting))) is not None:
                 self._evict(victims)
                 return devices
         for other in victims:
@@ -236,34 +238,34 @@ class YarnCs(Policy):
             self.let_go(job)
             self.act(Preempt(job, keep=self.p.checkpoint))
             self._counts["fair_share_preemptions"] += 1
-            self._waiting[job.number] = back = Waiting(job, since=self.now, cause="fair-share")
-            self._until(back, self.p.backoff)
+            self._waiting[job.number] = waiting = Waiting(job, since=self.now, cause="fair-share")
+            self._until(waiting, self.p.backoff)
 
     # --- causes of delay
 
-    def _blame(self, one: Waiting) -> None:
-        """From now on it waits for this cause."""
-        self._charge(one)
-        gpus, vc = one.job.gpus, one.job.vc
+    def _blame(self, waiting: Waiting) -> None:
+        """Determine the cause for which the job waits from now on."""
+        self._charge(waiting)
+        gpus, vc = waiting.job.gpus, waiting.job.vc
         idle = self.cluster.size - sum(self.used.values())
         over = self.used[vc] + gpus > self.quota.get(vc, 0)
-        one.cause = "fair-share" if over and idle < gpus else "fragmentation"
+        waiting.cause = "fair-share" if over and idle < gpus else "fragmentation"
 
-    def _charge(self, one: Waiting) -> None:
-        span = self.now - one.since
-        one.since = self.now
-        if span and one.cause:
-            delays = self._delays[one.job.number]
-            delays[one.cause] = delays.get(one.cause, 0) + span
-            for name in (one.job.vc, _size_class(one.job.gpus)):
-                self._counts[f"delay_causes.{name}.{one.cause}"] += span / 1000
+    def _charge(self, waiting: Waiting) -> None:
+        span = self.now - waiting.since
+        waiting.since = self.now
+        if span and waiting.cause:
+            delays = self._delays[waiting.job.number]
+            delays[waiting.cause] = delays.get(waiting.cause, 0) + span
+            for name in (waiting.job.vc, _size_class(waiting.job.gpus)):
+                self._counts[f"delay_causes.{name}.{waiting.cause}"] += span / 1000
 
     def notes(self, job: JobView, /) -> Mapping[str, float]:
         """Milliseconds by cause of delay."""
         return {f"delay.{cause}": span for cause, span in sorted(self._delays.pop(job.number, {}).items())}
 
     def counted(self) -> Mapping[str, float]:
-        """`delay_causes.TENANT.CAUSE` and `delay_causes.gpus-SIZE.CAUSE` in seconds, and what it did how often."""
+        """`delay_causes.TENANT.CAUSE` and `delay_causes.gpus-SIZE.CAUSE` in seconds, and counts of events."""
         return dict(sorted(self._counts.items()))
 
 

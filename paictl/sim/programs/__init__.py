@@ -2,9 +2,9 @@
 
 They must never know a cluster, a clock or a policy: numbers in, numbers out, solved by HiGHS and scipy.
 
-The programs are small, and threads of numpy's linear algebra spend more on waiting for each other than on adding: a
-fit of seven parameters took fifteen times the processor time. So one thread, unless the user says otherwise; runs are
-spread over processors by processes.
+The programs are small, and the threads of numpy's linear algebra spend more time on waiting for each other than on
+computing: a fit of seven parameters took fifteen times the processor time. So we use one thread unless the user says
+otherwise, and spread runs over processors by processes.
 """
 
 import os

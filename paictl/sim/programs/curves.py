@@ -1,7 +1,7 @@
 """Optimus' two curves: how the loss falls with the epochs, how the speed grows with servers and workers (EuroSys '18).
 
-Both are linear in their parameters once rewritten, and no parameter is below 0, so non-negative least squares (scipy)
-fits them.
+Both are linear in their parameters once rewritten, and all parameters are at least 0, so they are fitted by
+non-negative least squares (scipy).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LossCurve:
     b2: float
 
     def at(self, epoch: float) -> float:
-        """The loss after so many epochs."""
+        """The loss after `epoch` epochs."""
         return 1.0 / (self.b0 * epoch + self.b1) + self.b2
 
     def epochs_until(self, fall: float) -> float:
@@ -44,9 +44,9 @@ class LossCurve:
 
 
 def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve:
-    """The curve through what was seen; outliers (not between their neighbours' extremes) are replaced by the median.
+    """The curve through measured losses; a loss outside its neighbours' range is replaced by the median of the three.
 
-    For a given floor b2 the rest is linear: ``1 / (l - b2) = b0 * k + b1``; the floor is searched.
+    For a given floor b2 the rest is linear: ``1 / (l - b2) = b0 * k + b1``; the floor is searched on a grid.
     """
     cleaned = [
         median(losses[max(0, i - 1) : i + 2]) if 0 < i < len(losses) - 1 else value for i, value in enumerate(losses)
@@ -88,14 +88,14 @@ class Speed:
 
 
 def _row(p: int, w: int, batch: float | None) -> tuple[float, ...]:
-    """What the parameters multiply: async ``1, w/p, w, p``; sync ``M/w, 1, w/p, w, p``."""
+    """The terms that the parameters multiply: async ``1, w/p, w, p``; sync ``M/w, 1, w/p, w, p``."""
     if batch is None:
         return 1.0, w / p, float(w), float(p)
     return batch / w, 1.0, w / p, float(w), float(p)
 
 
 def fit_speed(samples: Sequence[tuple[int, int, float]], batch: float | None = None) -> Speed:
-    """From (servers, workers, steps a second) of short runs; 5 to 10 of them are enough."""
+    """Fit the curve to (servers, workers, steps a second) of short runs; 5 to 10 runs are enough."""
     rows = np.array([_row(p, w, batch) for p, w, _ in samples])
     times = np.array([(w if batch is None else 1.0) / speed for _, w, speed in samples])
     theta, _ = nnls(rows / times[:, None], np.ones(len(samples)))  # relative errors: slow points do not drown fast ones

@@ -1,8 +1,8 @@
 """Themis' ratio on devices of one kind: the least worst one, and the shares of time that keep it.
 
-With a share `x` of its time a job ends after `age + left / x`; in isolation it would take `alone`. For a given ratio
-the share that a job needs is known, and falls as the ratio rises: the least ratio is where all needs are at most 1 and
-fit on the devices, which a bisection finds without a solver. Times are of one unit.
+With a share `x` of its time a job ends after `age + left / x`; in isolation it would take `alone`. The share that a job
+needs for a ratio falls as the ratio rises: the least ratio is where all needs are at most 1 and fit on the devices,
+which a bisection finds without a solver. All times have the same unit.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from paictl.frozen import frozen
 
 _STEPS: Final = 45
 _SLACK: Final = 1e-9
-"""Part of the devices: less than this is not left over."""
+"""Share of the devices below which nothing counts as left over."""
 _CHEAP, _DEAR = 1e-9, 1e12
-"""Prices of a device between which the right one lies."""
+"""Bounds of the search for the price of a device."""
 _DIGITS: Final = 12
-"""Significant digits of the shares that are kept: what follows depends on how a processor adds."""
+"""Significant digits of the shares: further digits depend on the order in which a processor adds."""
 
 
 @frozen
@@ -32,27 +32,27 @@ class Demands:
     alone: Any
 
     def needed(self, ratio: float) -> Any:
-        """The share of its time with which each job keeps the ratio; infinite where none does."""
+        """The share of its time with which each job keeps the ratio; infinite if no share is enough."""
         over = ratio * self.alone - self.age
         return np.where(over > 0, self.left / np.where(over > 0, over, 1.0), np.inf)
 
     def fits(self, ratio: float, size: int) -> bool:
-        """Whether all of them can keep it on so many devices."""
+        """Whether all jobs can keep the ratio on `size` devices."""
         shares = self.needed(ratio)
         return bool(shares.max() <= 1.0 and (self.devices * shares).sum() <= size)
 
 
 def isolated_shares(devices: Any, size: int, jobs: int) -> Any:
-    """Which part of its time a job with so many devices runs in its part of the cluster (as many whole devices as
-    each of the jobs can have, rounded up), at most all of it."""
+    """The share of its time that a job with `devices` devices runs on its part of the cluster (`size / jobs` devices,
+    rounded up), at most 1."""
     return np.minimum(-(-size // max(jobs, 1)) / np.asarray(devices, dtype=float), 1.0)
 
 
 def fair_shares(demands: Demands, size: int) -> Any:
-    """The share of each job's time with which the worst ratio is as small as it can be.
+    """The shares of the jobs' time for which the worst ratio is smallest.
 
-    Where that leaves devices, the shares are those in the middle of all that keep it, as an interior-point solver finds
-    them; jobs with fewer devices then have more of their time.
+    If that leaves devices idle, the result is the centre of all such shares, as an interior-point solver finds it; jobs
+    with fewer devices then run for more of their time.
     """
     alone = ((demands.age + demands.left) / demands.alone).max()
     low = high = float(alone) * (1 + 1e-12)
@@ -72,18 +72,18 @@ def fair_shares(demands: Demands, size: int) -> Any:
 
 
 def _rounded(shares: Any) -> Any:
-    """Positive shares, to significant digits: to decimals, a job that needs next to nothing would get nothing."""
+    """Round to significant digits: rounding to decimals would turn a very small share into none."""
     scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(shares)))
     return np.round(shares * scale) / scale
 
 
 def _central(least: Any, devices: Any, size: int) -> Any:
-    """The analytic centre of the shares between what is needed and 1 that fit: where the sum of the logarithms of all
+    """The analytic centre of the feasible shares between `least` and 1: where the sum of the logarithms of all
     distances to a bound is largest.
 
-    A need counts twice, as it is a bound of the share and of the time that follows from it. With the price `p` of a
-    device, each share is the root of `2 / (x - least) - 1 / (1 - x) = p * devices`; the right price is one over what
-    is left.
+    A need counts twice, because it bounds both the share and the time that follows from it. With the price `p` of a
+    device, each share is the root of `2 / (x - least) - 1 / (1 - x) = p * devices`; the right price is 1 / (devices
+    that stay free).
     """
     room = 1.0 - least
 

@@ -1,4 +1,4 @@
-"""The search of Pollux: who gets how many devices on which node, by NSGA-II (Deb et al., 2002) on integer matrices.
+"""Pollux' search: how many devices each job gets on each node, by NSGA-II (Deb et al., 2002) on integer matrices.
 
 A population of allocations (jobs x nodes) is crossed between jobs, mutated, repaired to what the nodes hold, and ranked
 by two objectives: the harmonic mean of speedups, with a penalty for those that would restart, and how well the nodes
@@ -15,24 +15,24 @@ from paictl.frozen import frozen
 
 _EPSILON: Final = 1e-3
 _RESET, _THIN, _ZERO = 0.1, 0.1, 0.1
-"""Probabilities: that a job goes back to what it has, that devices of one are taken away, and each of them then."""
+"""Probabilities: that a job's row is reset to its present one, that a row is thinned, and of each entry of it then."""
 _CROSS: Final = 0.9
 _DIGITS: Final = 12
-"""Decimals of the objectives: what follows depends on how a processor adds."""
+"""Decimals of the objectives: further ones depend on the order in which a processor adds."""
 
 
 @frozen
 class Allotment:
-    """What the search is about; arrays of jobs (J), nodes (N)."""
+    """The problem; arrays over jobs (J) and nodes (N)."""
 
     base: Any
     """J x N: the devices that each job has now."""
     speedups: Any
     """J x (nodes + 1) x (devices + 1): speedup on so many nodes with so many devices; 0 for none."""
     factors: Any
-    """J: what is left of a job's speedup if it restarts."""
+    """J: factor of a job's speedup if it restarts."""
     limits: Any
-    """J: most devices of each."""
+    """J: most devices of a job."""
     exact: Any
     """J: whether a job needs exactly its limit."""
     sizes: Any
@@ -43,7 +43,7 @@ class Allotment:
     """J x N: whether a job may run there."""
 
     def measured(self, states: Any) -> Any:
-        """Both objectives of each state (to be made small): minus the mean speedup, minus how well nodes are used."""
+        """Both objectives of each state, to be minimised (states x 2): minus the mean speedup, minus node utility."""
         jobs = np.arange(states.shape[1])
         nodes = np.minimum(np.count_nonzero(states, axis=2), self.speedups.shape[1] - 1)
         count = states.sum(axis=2)
@@ -60,9 +60,9 @@ class Allotment:
 def searched(
     problem: Allotment, population: Any, seed: int, size: int, generations: int, patience: int
 ) -> tuple[Any, Any]:
-    """(The best allocation by mean speedup, the last population), from a population of earlier rounds.
+    """(The best allocation by mean speedup, J x N; the last population), starting from an earlier population.
 
-    The search ends early when so many generations in a row (`patience`) brought no better mean.
+    The search ends early after `patience` generations in a row without a better mean.
     """
     dice = np.random.RandomState(seed % (1 << 32))
     states = _unique(_repaired(problem, np.array(population, dtype=np.int64), dice), None)
@@ -72,40 +72,40 @@ def searched(
     for _ in range(generations):
         if idle >= patience:
             break
-        one, other = (_tournament(ranks, crowding, size // 2, dice) for _ in range(2))
-        children = _crossed(states[one], states[other], dice)
+        parents, partners = (_tournament(ranks, crowding, size // 2, dice) for _ in range(2))
+        children = _crossed(states[parents], states[partners], dice)
         children = _repaired(problem, _mutated(problem, children, dice), dice)
         children = _unique(children, states)
         if len(children):
             states = np.concatenate([states, children])
             values = np.concatenate([values, problem.measured(children)])
         ranks, crowding = _ranked(values)
-        kept = np.lexsort((np.arange(len(states)), -crowding, ranks))[:size]
-        states, values, ranks, crowding = states[kept], values[kept], ranks[kept], crowding[kept]
+        survivors = np.lexsort((np.arange(len(states)), -crowding, ranks))[:size]
+        states, values, ranks, crowding = states[survivors], values[survivors], ranks[survivors], crowding[survivors]
         before, best = best, min(best, float(values[:, 0].min()))
         idle = idle + 1 if best == before else 0
     return states[int(np.argmin(values[:, 0]))], states
 
 
-def _unique(states: Any, known: Any) -> Any:
-    """Without those that are there twice, or in `known`."""
-    seen = set() if known is None else {state.tobytes() for state in known}
-    kept = []
+def _unique(states: Any, earlier: Any) -> Any:
+    """The states without duplicates and without those in `earlier`."""
+    keys = set() if earlier is None else {state.tobytes() for state in earlier}
+    places = []
     for place, state in enumerate(states):
         key = state.tobytes()
-        if key not in seen:
-            seen.add(key)
-            kept.append(place)
-    return states[kept]
+        if key not in keys:
+            keys.add(key)
+            places.append(place)
+    return states[places]
 
 
 def _ranked(values: Any) -> tuple[Any, Any]:
-    """Front (0 is not dominated) and crowding distance of each."""
+    """Pareto front (0: not dominated) and crowding distance of each row of objectives."""
     number = len(values)
     order = np.lexsort((values[:, 1], values[:, 0]))
     ranks = np.zeros(number, dtype=np.int64)
     last: list[float] = []
-    """Of each front the least second objective so far: rising, as fronts are."""
+    """By front, the least second objective so far, which rises from front to front."""
     fronts: list[list[int]] = []
     before: tuple[float, float, int] | None = None
     for place in order.tolist():
@@ -137,18 +137,20 @@ def _ranked(values: Any) -> tuple[Any, Any]:
 
 
 def _tournament(ranks: Any, crowding: Any, number: int, dice: Any) -> Any:
-    """Of two drawn ones the better, so often."""
-    one, other = (dice.randint(0, len(ranks), size=number) for _ in range(2))
-    better = (ranks[one] < ranks[other]) | ((ranks[one] == ranks[other]) & (crowding[one] >= crowding[other]))
-    return np.where(better, one, other)
+    """`number` winners (indices): each the better of two random states."""
+    first, second = (dice.randint(0, len(ranks), size=number) for _ in range(2))
+    better = (ranks[first] < ranks[second]) | ((ranks[first] == ranks[second]) & (crowding[first] >= crowding[second]))
+    return np.where(better, first, second)
 
 
-def _crossed(one: Any, other: Any, dice: Any) -> Any:
-    """Each pair changes its jobs up to a point, or goes on as it is."""
-    number, jobs = one.shape[:2]
+def _crossed(parents: Any, partners: Any, dice: Any) -> Any:
+    """Each pair of states swaps the jobs before a random point, or is copied unchanged."""
+    number, jobs = parents.shape[:2]
     points = dice.randint(0, jobs, size=(number, 1))
     mask = (np.arange(jobs) < points) & (dice.random_sample((number, 1)) < _CROSS)
-    return np.concatenate([np.where(mask[:, :, None], other, one), np.where(mask[:, :, None], one, other)])
+    return np.concatenate(
+        [np.where(mask[:, :, None], partners, parents), np.where(mask[:, :, None], parents, partners)]
+    )
 
 
 def _mutated(problem: Allotment, states: Any, dice: Any) -> Any:
@@ -159,15 +161,15 @@ def _mutated(problem: Allotment, states: Any, dice: Any) -> Any:
     free = problem.sizes - states.sum(axis=1)
     room = np.broadcast_to((free > 0)[:, None, :], states.shape) & problem.allowed
     held = (states > 0) & room
-    one = room / np.maximum(room.sum(axis=1, keepdims=True), 1.0)
-    other = held / np.maximum(held.sum(axis=1, keepdims=True), 1.0)
-    grown = dice.random_sample(states.shape) < one + other - one * other
+    near_free = room / np.maximum(room.sum(axis=1, keepdims=True), 1.0)
+    near_held = held / np.maximum(held.sum(axis=1, keepdims=True), 1.0)
+    grown = dice.random_sample(states.shape) < near_free + near_held - near_free * near_held
     drawn = states + (dice.random_sample(states.shape) * (problem.sizes - states + 1)).astype(np.int64)
     return np.where(grown, np.minimum(drawn, problem.sizes), states)
 
 
 def _repaired(problem: Allotment, states: Any, dice: Any) -> Any:
-    """At most one job that is on several nodes on each node; no job above its limit; no node above its size."""
+    """At most one job that spans several nodes on each node; no job above its limit; no node above its size."""
     states = states * problem.allowed
     if (problem.kinds != problem.kinds[0]).any():
         states = _on_one_type(problem, states)
@@ -185,14 +187,14 @@ def _repaired(problem: Allotment, states: Any, dice: Any) -> Any:
 
 
 def _on_one_type(problem: Allotment, states: Any) -> Any:
-    """Of each job only what it has on the type on which it has most."""
+    """Each job keeps only the devices of the type of which it has most."""
     number = int(problem.kinds.max()) + 1
     by_kind = np.stack([(states * (problem.kinds == kind)).sum(axis=2) for kind in range(number)], axis=2)
     return states * (by_kind.argmax(axis=2)[:, :, None] == problem.kinds)
 
 
 def _complete(problem: Allotment, states: Any) -> None:
-    """Jobs that need an exact number get the rest on the emptiest nodes of their type, or nothing (ours)."""
+    """Jobs that need an exact number get the rest on the emptiest nodes of their type, or nothing (not in Pollux)."""
     count = states.sum(axis=2)
     for which, job in np.argwhere(problem.exact & (count > 0) & (count < problem.limits)).tolist():
         state, row = states[which], states[which, job]

@@ -1,8 +1,8 @@
-"""The model of a training step that Pollux fits to what a job measures, and the batch size that it makes best.
+"""The model of a training step that Pollux fits to a job's measurements, and the best batch size by that model.
 
 A step takes `(compute^g + network^g)^(1/g)`: computing is linear in the batch size of a replica, the network linear in
-the replicas, with other constants between nodes than within one (Qiao et al., OSDI'21, §3.2). What was never measured
-counts as free, so that a job tries it.
+the replicas, with different constants between nodes and within one (Qiao et al., OSDI'21, §3.2). A cost that was never
+measured counts as 0, so that the job tries it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from scipy.optimize import minimize
 
 _FLOOR: Final = 1e-8
 _KNOWN: Final = 1e-6
-"""Parameters above this were fitted, not held at the floor."""
+"""Parameters above this were fitted; those below were fixed at the floor."""
 _MOST_OVERLAP: Final = 10.0
 _START: Final = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _SAMPLES: Final = 50
-"""Batch sizes that are compared, in geometric steps."""
+"""Batch sizes to compare, in geometric steps."""
 _DIGITS: Final = 7
-"""Significant digits that are kept of a fit: those that follow depend on how a processor adds."""
+"""Significant digits of a fit: further ones depend on the order in which a processor adds."""
 
 
 class Measurement(NamedTuple):
-    """One step: on how many nodes, of how many replicas, with which batch each; seconds."""
+    """One step: number of nodes and replicas, batch size of a replica, seconds of the step and of its network part."""
 
     nodes: int
     replicas: int
@@ -35,8 +35,8 @@ class Measurement(NamedTuple):
 
 
 class StepModel(NamedTuple):
-    """Seconds: constant and by sample of computing; constant and by replica of the network between nodes, and within
-    a node; how far both overlap (1: not at all)."""
+    """Seconds of computing (constant, and per sample) and of the network between nodes and within one (constant, and
+    per replica above 2); `overlap` is the exponent g (1: computing and network do not overlap)."""
 
     compute: float
     per_sample: float
@@ -48,7 +48,8 @@ class StepModel(NamedTuple):
 
 
 class BestSizes(NamedTuple):
-    """Of each number of nodes and replicas: samples a second at the efficiency of the initial batch size, and how."""
+    """By (nodes, replicas): samples a second at the efficiency of the initial batch size, and the batch size of a
+    replica and the passes with which it is reached."""
 
     goodput: Any
     local: Any
@@ -56,7 +57,7 @@ class BestSizes(NamedTuple):
 
 
 def fitted(rows: Sequence[Measurement], last: StepModel | None = None) -> StepModel:
-    """The parameters that fit best, in the logarithm; of what has no measurement the least (no cost).
+    """The parameters with the least squared error of the logarithm; costs without a measurement stay at their floor.
 
     `last`: an earlier fit of the same job, from which the search starts.
     """
@@ -82,16 +83,16 @@ def fitted(rows: Sequence[Measurement], last: StepModel | None = None) -> StepMo
         fix(3, _FLOOR)
         fix(5, _FLOOR)
     goal = _Misfit(several, within, np.maximum(replicas - 2, _FLOOR), local, np.log(step - sync), np.log(step))
-    found = minimize(goal, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).x
+    solution = minimize(goal, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).x
     values = [float(f"{min(max(value, low), high):.{_DIGITS}g}")
-              for value, low, high in zip(found.tolist(), lower, upper, strict=True)]  # fmt: skip
-    if not several.any():  # nodes are never nearer than devices of one
+              for value, low, high in zip(solution.tolist(), lower, upper, strict=True)]  # fmt: skip
+    if not several.any():  # the network between nodes is never faster than within one
         values[2], values[3] = max(values[2], values[4] * 1.1), max(values[3], values[5] * 1.1)
     return StepModel(*values)
 
 
 class _Misfit:
-    """How far a model is from measurements, with its gradient."""
+    """The error of a model against measurements, with its gradient."""
 
     def __init__(self, several: Any, within: Any, more: Any, local: Any, log_compute: Any, log_step: Any) -> None:
         self.several, self.within, self.more, self.local = several, within, more, local
@@ -103,7 +104,7 @@ class _Misfit:
         network = np.where(self.several, far + per_far * self.more,
                            np.where(self.within, near + per_near * self.more, _FLOOR))  # fmt: skip
         log_a, log_n = np.log(compute), np.log(network)
-        # compute^g + network^g by their larger one, so that no power is out of range
+        # compute^g + network^g, scaled by the larger one so that no power overflows
         top = np.maximum(log_a, log_n)
         part_a, part_n = np.exp(gamma * (log_a - top)), np.exp(gamma * (log_n - top))
         total = part_a + part_n
@@ -139,11 +140,11 @@ def best_sizes(
     nodes: Sequence[int],
     replicas: Sequence[int],
 ) -> BestSizes:
-    """For each (nodes, replicas) the batch size with the best goodput, by 50 sizes in geometric steps.
+    """For each (nodes, replicas) the batch size with the best goodput, of 50 sizes in geometric steps.
 
     `noise`: squared norm and variance of gradients; `batches`: the initial and the largest batch size; `local`: the
-    smallest and largest of a replica. Larger ones are split into passes; a replica alone takes two at least for more
-    than the initial batch, as gradients tell nothing of their variance otherwise. Goodput 0: no size is possible.
+    smallest and largest of a replica. Larger batches are split into passes; a single replica takes at least two passes
+    for more than the initial batch, since one pass says nothing of the variance of gradients. Goodput 0: no size fits.
     """
     sqr, var = noise
     initial, most = batches

@@ -1,4 +1,4 @@
-"""docs/adding-a-policy.md: its file and its line work as they stand there."""
+"""docs/adding-a-policy.md: its file and its line work exactly as printed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_policy_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert [outcome.first_start for outcome in result.outcomes] == [5000, 3000, 0]
     assert result.parameters["most"] == 1
-    assert "most" in [one.name for one in described(table.policy_class("longest").Parameters)]
+    assert "most" in [parameter.name for parameter in described(table.policy_class("longest").Parameters)]
     with pytest.raises(ParameterError, match="no parameter 'mots'") as caught:
         simulate(jobs, homogeneous(1, 1), "longest:mots=1")
     assert caught.value.hint == "did you mean 'most'?"
@@ -61,8 +61,8 @@ def test_a_file_of_ones_own_is_a_policy(page_policy: Path, more: str) -> None:
 
 
 def test_a_file_plays_the_same_in_processes_of_its_own(page_policy: Path) -> None:
-    wanted = [RunRequest(f"{page_policy}:most={most}", homogeneous(1, 1)) for most in (1, 2)]
-    alone, together = play(JOBS, wanted, processes=1), play(JOBS, wanted, processes=2)
+    requests = [RunRequest(f"{page_policy}:most={most}", homogeneous(1, 1)) for most in (1, 2)]
+    alone, together = play(JOBS, requests, processes=1), play(JOBS, requests, processes=2)
     assert [run.outcomes for run in alone] == [run.outcomes for run in together]
 
 
@@ -124,9 +124,9 @@ def test_an_installed_package_adds_a_policy_by_its_entry_point(
 
 
 def test_thresholds_are_told_as_they_are_typed() -> None:
-    kind, given = table.parse("las:queues=300/7200.5")
-    assert as_data(given)["queues"] == [300, 7200.5]
-    assert next(one.default for one in described(kind.Parameters) if one.name == "queues") == "3200"
+    kind, parameters = table.parse("las:queues=300/7200.5")
+    assert as_data(parameters)["queues"] == [300, 7200.5]
+    assert next(parameter.default for parameter in described(kind.Parameters) if parameter.name == "queues") == "3200"
 
 
 def test_what_cannot_be_is_said_with_what_can() -> None:

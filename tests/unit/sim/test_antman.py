@@ -1,4 +1,4 @@
-"""AntMan: two jobs on one device as in the paper, and what guaranteed jobs are never charged."""
+"""AntMan: two jobs on one device as in the paper, and guaranteed jobs that sharing never slows down."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ B = Job("b", Millis(1), 1, Millis(round(65.2 * MINUTE)), gpu_util=0.9)
 
 
 def ends(policy: str, jobs: list[Job], spec: ClusterShape) -> dict[str, float]:
-    return {one.id: (one.end or 0) / MINUTE for one in simulate(jobs, spec, policy).outcomes}
+    return {outcome.id: (outcome.end or 0) / MINUTE for outcome in simulate(jobs, spec, policy).outcomes}
 
 
 def test_two_jobs_on_one_device() -> None:
-    """The paper's Figure: 43.0 and 108.2 minutes one after the other, 43.9 and 91.8 under AntMan."""
+    """The paper's figure: 43.0 and 108.2 minutes one after the other, 43.9 and 91.8 under AntMan."""
     spec = homogeneous(1, 1)
     alone = ends("fifo", [A, B], spec)
     shared = ends("antman:epsilon=0.02", [A, B], spec)
@@ -42,11 +42,11 @@ def test_whoever_is_over_quota_runs_opportunistically_and_is_promoted() -> None:
         Job("x2", Millis(0), 1, Millis(30 * MINUTE), vc="x", gpu_util=0.5),
         Job("y1", Millis(5 * MINUTE), 1, Millis(10 * MINUTE), vc="y", gpu_util=0.5),
     ]
-    found = ends("antman", jobs, spec)
-    assert found["y1"] == 15, "its own device, although x2 was there first"
-    assert found["x1"] == 10
+    times = ends("antman", jobs, spec)
+    assert times["y1"] == 15, "its own device, although x2 was there first"
+    assert times["x1"] == 10
     # x2: 5 min alone, 5 min beside y1 at one half; x's quota is free at 10, and its device has y1 until 15
-    assert 30 < found["x2"] <= 35
+    assert 30 < times["x2"] <= 35
 
 
 def test_a_reserved_device_is_kept_for_the_gang() -> None:
@@ -55,8 +55,8 @@ def test_a_reserved_device_is_kept_for_the_gang() -> None:
         Job("gang", Millis(1), 2, Millis(10 * MINUTE), gpu_util=1.0),
         Job("late", Millis(2), 1, Millis(60 * MINUTE), gpu_util=1.0),
     ]
-    found = ends("antman:auto=false", jobs, homogeneous(1, 2))
-    assert found["gang"] == 20, "the late job did not take the reserved device"
+    times = ends("antman:auto=false", jobs, homogeneous(1, 2))
+    assert times["gang"] == 20, "the late job did not take the reserved device"
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +69,7 @@ def test_a_reserved_device_is_kept_for_the_gang() -> None:
     )
 )  # fmt: skip
 def test_opportunistic_jobs_cost_guaranteed_ones_nothing(rows: list[tuple[int, int, int, float, bool]]) -> None:
-    """With quotas and auto=false: the guaranteed end when they would without the others."""
+    """With quotas and auto=false, guaranteed jobs end as they would without opportunistic ones."""
     jobs = [
         Job(str(i), Millis(at * MINUTE), gpus, Millis(work * MINUTE), vc="x", gpu_util=util,
             share=Share.OPPORTUNISTIC if low else Share.GUARANTEED)
@@ -89,9 +89,9 @@ def test_the_busiest_lead_says_what_is_left_and_followers_share_it() -> None:
         Job("x", Millis(0), 2, Millis(10 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC),
         Job("y", Millis(0), 2, Millis(10 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC),
     ]
-    found = ends("antman", jobs, homogeneous(1, 2))
-    assert (found["x"], found["y"]) == (50, 50)
-    assert (found["a"], found["b"]) == (1000, 1000)
+    times = ends("antman", jobs, homogeneous(1, 2))
+    assert (times["x"], times["y"]) == (50, 50)
+    assert (times["a"], times["b"]) == (1000, 1000)
 
 
 def test_an_opportunistic_job_goes_where_there_is_least_to_do_and_nowhere_if_all_is_busy() -> None:
@@ -106,8 +106,8 @@ def test_a_guarantee_of_no_more_than_its_share_is_kept_for_each_tenant() -> None
     jobs = [
         Job(f"{vc}{i}", Millis(i), 1, Millis(10 * MINUTE), vc=vc, gpu_util=1.0) for i in range(3) for vc in ("x", "y")
     ]
-    found = simulate(jobs, spec, "antman:auto=false", log=True)
-    begun = sorted((entry.time, entry.job) for entry in found.log if entry.what in ("start", "colocate"))
+    result = simulate(jobs, spec, "antman:auto=false", log=True)
+    begun = sorted((entry.time, entry.job) for entry in result.log if entry.what in ("start", "colocate"))
     assert [name for _, name in begun[:3]] == ["x0", "y0", "y1"], (
         "x1 and y2 are over quota, although one device is idle"
     )
@@ -127,14 +127,14 @@ def test_within_a_tenant_nobody_overtakes_a_job_that_waits_for_its_guarantee() -
 def test_a_guaranteed_gang_is_put_together() -> None:
     spec = ClusterShape("2x4", (Node("n1", 4), Node("n2", 4)))
     jobs = [Job("one", Millis(0), 1, Millis(99 * MINUTE)), Job("gang", Millis(1), 4, Millis(MINUTE))]
-    found = simulate(jobs, spec, "antman", log=True)
-    assert next(entry.devices for entry in found.log if entry.job == "gang" and entry.devices) == (4, 5, 6, 7)
+    result = simulate(jobs, spec, "antman", log=True)
+    assert next(entry.devices for entry in result.log if entry.job == "gang" and entry.devices) == (4, 5, 6, 7)
 
 
 def test_a_guaranteed_job_takes_the_machine_that_it_fills() -> None:
     jobs = [Job("a", Millis(0), 2, Millis(99 * MINUTE)), Job("b", Millis(1), 2, Millis(MINUTE))]
-    found = simulate(jobs, ClusterShape("2x4", (Node("n1", 4), Node("n2", 4))), "antman", log=True)
-    assert [entry.devices for entry in found.log if entry.devices][:2] == [(0, 1), (2, 3)]
+    result = simulate(jobs, ClusterShape("2x4", (Node("n1", 4), Node("n2", 4))), "antman", log=True)
+    assert [entry.devices for entry in result.log if entry.devices][:2] == [(0, 1), (2, 3)]
 
 
 def test_a_reservation_holds_against_other_tenants() -> None:
@@ -175,6 +175,6 @@ def test_followers_bounds_who_shares_a_device() -> None:
     guaranteed = Job("a", Millis(0), 1, Millis(60 * MINUTE), gpu_util=0.1)
     low = [Job(name, Millis(1), 1, Millis(9 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC) for name in ("b", "c")]
     many = ends("antman", [guaranteed, *low], homogeneous(1, 1))
-    one = ends("antman:followers=1", [guaranteed, *low], homogeneous(1, 1))
+    end = ends("antman:followers=1", [guaranteed, *low], homogeneous(1, 1))
     assert (round(many["b"]), round(many["c"])) == (20, 20)
-    assert (round(one["b"]), round(one["c"])) == (10, 20)
+    assert (round(end["b"]), round(end["c"])) == (10, 20)

@@ -1,4 +1,4 @@
-"""What differs significantly between two runs, and what is not significant."""
+"""Which differences between two runs are significant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_steady_difference_is_certain_and_noise_is_not() -> None:
 
 
 def test_jobs_that_change_together_do_not_count_as_many_observations() -> None:
-    """One bad hour of a trace: 400 jobs, all of whose difference is in one stretch, say nothing certain."""
+    """One bad hour of a trace: 400 jobs whose whole difference is in one stretch are no evidence."""
     low, high = interval([0] * 380 + [-100_000] * 20)
     assert low is not None
     assert high is not None
@@ -43,15 +43,15 @@ def test_too_few_jobs_say_nothing() -> None:
 @pytest.mark.parametrize(("policies", "certain"), [(("fifo", "srtf"), True), (("fifo", "fifo"), False)])
 def test_pairs_say_whether_they_differ(policies: tuple[str, str], certain: bool) -> None:
     jobs, spec = load("tenants").jobs, cluster_named("12x8")
-    found = pair([simulate(jobs, spec, policy) for policy in policies], 0, 1)
-    assert found.significant is certain
+    comparison = pair([simulate(jobs, spec, policy) for policy in policies], 0, 1)
+    assert comparison.significant is certain
 
 
 def test_the_command_says_what_may_be_chance(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "compare", "tenants", "--policy", "fifo", "--policy", "srtf", "--policy", "easy"]
     assert paictl([*words, "--cluster", "60x8", "-o", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert {one["significant"] for one in data["pairs"]} <= {True, False}
-    chance = [one for one in data["pairs"] if one["significant"] is False]
+    assert {comparison["significant"] for comparison in data["pairs"]} <= {True, False}
+    chance = [comparison for comparison in data["pairs"] if comparison["significant"] is False]
     assert paictl([*words, "--cluster", "60x8"]) == 0
     assert capsys.readouterr().err.count("is not significant") == len(chance) > 0

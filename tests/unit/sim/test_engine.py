@@ -1,4 +1,4 @@
-"""The engine: order of events, actions as a whole, rates, costs; views that keep what was not declared."""
+"""The engine: order of events, atomic actions, rates, costs; views that hide what a policy does not declare."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Script = Callable[[Trigger, dict[str, JobView]], Sequence[Action]]
 
 
 class Scripted(Policy):
-    """Does what a test says at each moment; knows everybody by name."""
+    """Acts as a test scripts it at each moment; knows all jobs by name."""
 
     id, title, paper = "scripted", "", ""
     script: Script
     timers: Sequence[int] = ()
 
     def plan(self, moment: Trigger) -> None:
-        self.views = getattr(self, "views", {}) | {one.id: one for one in moment.arrived}
+        self.views = getattr(self, "views", {}) | {job.id: job for job in moment.arrived}
         self.asked = [*getattr(self, "asked", []), moment]
         for action in self.script(moment, self.views):
             self.act(action)
@@ -51,12 +51,12 @@ def play(
     policy = Scripted(Parameters(**{name: Span(value) for name, value in costs.items()}), Setup(Cluster(spec)))  # type: ignore[arg-type]
     policy.rates.located = True
     policy.script, policy.timers = staticmethod(script), timers
-    found: dict[str, JobOutcome] = {}
+    outcomes: dict[str, JobOutcome] = {}
     Simulation(
-        policy.cluster, policy, in_order(list(jobs)), lambda one: found.__setitem__(one.id, one),
+        policy.cluster, policy, in_order(list(jobs)), lambda outcome: outcomes.__setitem__(outcome.id, outcome),
         check=Invariants(shared=True),
     ).run()  # fmt: skip
-    return found, policy
+    return outcomes, policy
 
 
 def at(plan: dict[int, Callable[[dict[str, JobView]], Sequence[Action]]]) -> Script:
@@ -68,18 +68,18 @@ def test_ends_then_arrivals_then_one_question() -> None:
     script = at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Start(v["b"], (0,))]})
     _, policy = play(jobs, homogeneous(1, 1), script)
     second = policy.asked[1]
-    assert ([one.id for one in second.ended], [one.id for one in second.arrived]) == (["a"], ["b", "c"])
+    assert ([job.id for job in second.ended], [job.id for job in second.arrived]) == (["a"], ["b", "c"])
     assert [moment.now for moment in policy.asked] == [0, 10_000, 15_000]
 
 
 def test_jobs_are_numbered_by_submission_and_row() -> None:
-    given = [job("a", 2, 1, 1), job("j10", 0, 1, 1), job("j2", 0, 1, 1), job("z", 1, 1, 1)]
-    assert [one.id for one in in_order(given)] == ["j10", "j2", "z", "a"]
+    jobs = [job("a", 2, 1, 1), job("j10", 0, 1, 1), job("j2", 0, 1, 1), job("z", 1, 1, 1)]
+    assert [numbered.id for numbered in in_order(jobs)] == ["j10", "j2", "z", "a"]
 
 
 def test_a_job_without_work_ends_when_it_starts() -> None:
     result = simulate([job("a", 3, 1, 0), job("b", 3, 1, 1)], homogeneous(1, 1), "fifo")
-    assert [one.end for one in result.outcomes] == [3000, 4000]
+    assert [outcome.end for outcome in result.outcomes] == [3000, 4000]
 
 
 def test_fates_and_endings() -> None:
@@ -88,7 +88,7 @@ def test_fates_and_endings() -> None:
         job("huge", 0, 9, 1),
         job("ok", 0, 1, 5),
     ]
-    result = {one.id: one for one in simulate(jobs, homogeneous(1, 2), "fifo").outcomes}
+    result = {outcome.id: outcome for outcome in simulate(jobs, homogeneous(1, 2), "fifo").outcomes}
     assert (result["dies"].ending, result["dies"].end) == (Ending.KILLED, 7000)
     assert (result["huge"].ending, result["huge"].first_start) == (Ending.IMPOSSIBLE, None)
     assert (result["ok"].ending, result["ok"].jct) == (Ending.PASSED, 5000)
@@ -130,9 +130,9 @@ def test_a_policy_that_is_woken_forever_in_vain_comes_to_an_end() -> None:
     policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
     policy.script = staticmethod(lambda _, __: [])
     policy.wake = lambda: Millis(policy.now + 1000)  # type: ignore[method-assign]
-    found: list[JobOutcome] = []
-    Simulation(policy.cluster, policy, [job("a", 0, 1, 1)], found.append).run()
-    assert [one.ending for one in found] == [Ending.UNFINISHED]
+    outcomes: list[JobOutcome] = []
+    Simulation(policy.cluster, policy, [job("a", 0, 1, 1)], outcomes.append).run()
+    assert [outcome.ending for outcome in outcomes] == [Ending.UNFINISHED]
 
 
 def test_preempted_work_is_kept_or_lost() -> None:
@@ -142,9 +142,9 @@ def test_preempted_work_is_kept_or_lost() -> None:
             6000: lambda v: [Start(v["a"], (0,))],
         })  # fmt: skip
 
-    kept, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=True), timers=(4000, 6000))
+    resumed, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=True), timers=(4000, 6000))
     lost, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=False), timers=(4000, 6000))
-    assert (kept["a"].end, kept["a"].lost, kept["a"].ran, kept["a"].waiting) == (12_000, 0, 10_000, 2000)
+    assert (resumed["a"].end, resumed["a"].lost, resumed["a"].ran, resumed["a"].waiting) == (12_000, 0, 10_000, 2000)
     assert (lost["a"].end, lost["a"].lost, lost["a"].ran) == (16_000, 4000, 14_000)
 
 
@@ -154,35 +154,35 @@ def test_costs_hold_devices_without_progress() -> None:
         9000: lambda v: [Migrate(v["a"], (1,))],
     })  # fmt: skip
     costs = {"profile": 1000, "suspend": 200, "resume": 300, "migrate": 700}
-    found, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(4000, 6000, 9000), **costs)
-    # 3 s done by 4000; from 6500 on again; 700 more while it moves at 9000
-    assert found["a"].end == 6500 + 7000 + 700
-    assert (found["a"].migrations, found["a"].preemptions, found["a"].service) == (1, 1, 4000 + 8200)
+    outcomes, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(4000, 6000, 9000), **costs)
+    # 3 s done by 4000; runs again from 6500; loses 700 to the move at 9000
+    assert outcomes["a"].end == 6500 + 7000 + 700
+    assert (outcomes["a"].migrations, outcomes["a"].preemptions, outcomes["a"].service) == (1, 1, 4000 + 8200)
 
 
 def test_elastic_jobs_scale() -> None:
-    given = job("a", 0, 2, 12, elastic=(1, 4), scaling={4: 1.5})
+    elastic = job("a", 0, 2, 12, elastic=(1, 4), scaling={4: 1.5})
     script = at({
         0: lambda v: [Start(v["a"], (0, 1))], 4000: lambda v: [Resize(v["a"], (0, 1, 2, 3))],
         8000: lambda v: [Resize(v["a"], (0,))],
     })  # fmt: skip
-    found, _ = play([given], homogeneous(1, 4), script, timers=(4000, 8000))
+    outcomes, _ = play([elastic], homogeneous(1, 4), script, timers=(4000, 8000))
     # 4 s at 1, 4 s at 1.5, the last 2 s of work at half the rate: not listed, so its part of two devices
-    assert (found["a"].end, found["a"].resizes) == (12_000, 2)
+    assert (outcomes["a"].end, outcomes["a"].resizes) == (12_000, 2)
 
 
 def test_company_slows_both_and_its_end_is_felt() -> None:
     jobs = [job("a", 0, 1, 10, model="m", coloc={"n": 0.5}), job("b", 0, 1, 4, model="n", coloc={"m": 0.8})]
     script = at({0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,))]})
-    found, _ = play(jobs, homogeneous(1, 1), script)
-    assert (found["b"].end, found["a"].end) == (5000, 12_500)
+    outcomes, _ = play(jobs, homogeneous(1, 1), script)
+    assert (outcomes["b"].end, outcomes["a"].end) == (5000, 12_500)
 
 
 def test_unknown_pairs_share_the_time_of_a_busy_device() -> None:
     jobs = [job("a", 0, 1, 9, gpu_util=0.9), job("b", 0, 1, 9, gpu_util=0.6)]
     script = at({0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,))]})
-    found, _ = play(jobs, homogeneous(1, 1), script)
-    assert found["a"].end == found["b"].end == 13_500
+    outcomes, _ = play(jobs, homogeneous(1, 1), script)
+    assert outcomes["a"].end == outcomes["b"].end == 13_500
 
 
 def test_a_limit_holds_a_guest_back() -> None:
@@ -191,8 +191,8 @@ def test_a_limit_holds_a_guest_back() -> None:
         0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,), ONE // 4)],
         4000: lambda v: [Colocate(v["b"], (0,), ONE // 2)],
     })  # fmt: skip
-    found, _ = play(jobs, homogeneous(1, 1), script, timers=(4000,))
-    assert (found["a"].end, found["b"].end) == (10_000, 22_000)
+    outcomes, _ = play(jobs, homogeneous(1, 1), script, timers=(4000,))
+    assert (outcomes["a"].end, outcomes["b"].end) == (10_000, 22_000)
 
 
 def test_types_and_places_make_a_difference() -> None:
@@ -203,8 +203,8 @@ def test_types_and_places_make_a_difference() -> None:
     tables = {"throughput": {"new": 1.0, "old": 0.5}, "sensitivity": {"rack": 0.8, "cluster": 0.5}, "spread": {2: 0.9}}
 
     def ends(devices: tuple[int, ...]) -> int:
-        found, _ = play([job("a", 0, 2, 9, **tables)], spec, at({0: lambda v: [Start(v["a"], devices)]}))
-        return found["a"].end or 0
+        outcomes, _ = play([job("a", 0, 2, 9, **tables)], spec, at({0: lambda v: [Start(v["a"], devices)]}))
+        return outcomes["a"].end or 0
 
     assert ends((0, 1)) == 9000
     assert ends((2, 3)) == 18_000, "old devices are half as fast"
@@ -224,8 +224,8 @@ def test_what_is_not_declared_cannot_be_read(field: str) -> None:
     state = JobProgress(job("a", 0, 1, 1), 0)
 
     def read(view: JobView) -> object:
-        found = getattr(view, field)
-        return found(Millis(0)) if callable(found) else found
+        attribute = getattr(view, field)
+        return attribute(Millis(0)) if callable(attribute) else attribute
 
     with pytest.raises(KnowledgeError, match=field):
         read(view_for(NOTHING)(state))
@@ -250,7 +250,7 @@ def test_a_job_that_cannot_be() -> None:
 
 
 def test_memory_does_not_grow_with_the_trace() -> None:
-    """Outcomes leave at once; what the engine keeps is who is there."""
+    """The engine hands out outcomes at once and keeps only present jobs."""
     policy_jobs = (job(str(number), number, 1, 1) for number in range(20_000))
     most = 0
     from paictl.sim.policies.table import make
@@ -269,8 +269,8 @@ def test_an_end_that_is_void_is_no_instant_and_delays_nobody() -> None:
     script = at({
         0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]
     })  # fmt: skip
-    found, policy = play(jobs, homogeneous(1, 1), script, timers=(10_000,))
-    assert (found["c"].end, found["a"].ending) == (25_000, Ending.UNFINISHED)
+    outcomes, policy = play(jobs, homogeneous(1, 1), script, timers=(10_000,))
+    assert (outcomes["c"].end, outcomes["a"].ending) == (25_000, Ending.UNFINISHED)
     assert [moment.now for moment in policy.asked] == [0, 10_000, 20_000, 25_000]
 
 
@@ -285,15 +285,15 @@ def test_the_run_is_over_when_only_void_ends_are_left() -> None:
 
 def test_a_move_does_not_shorten_what_the_start_still_costs() -> None:
     script = at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Migrate(v["a"], (1,))]})
-    found, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(10_000,), profile=60_000, migrate=5000)
-    assert found["a"].end == 70_000
+    outcomes, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(10_000,), profile=60_000, migrate=5000)
+    assert outcomes["a"].end == 70_000
 
 
 def test_a_preempted_job_waits_since_then() -> None:
-    seen: list[int] = []
+    waits_since: list[int] = []
 
     def look(views: dict[str, JobView]) -> Sequence[Action]:
-        seen.append(views["a"].since)
+        waits_since.append(views["a"].since)
         return []
 
     script = at({
@@ -301,27 +301,30 @@ def test_a_preempted_job_waits_since_then() -> None:
         20_000: lambda v: [Start(v["a"], (0,))],
     })  # fmt: skip
     play([job("a", 0, 1, 30)], homogeneous(1, 1), script, timers=(10_000, 15_000, 20_000))
-    assert seen == [10_000]
+    assert waits_since == [10_000]
 
 
 def test_who_is_started_and_stopped_at_once_is_gone() -> None:
     script = at({0: lambda v: [Start(v["a"], (0,)), Stop(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]})
-    found, _ = play([job("a", 0, 1, 10), job("c", 20, 1, 5)], homogeneous(1, 1), script)
-    assert [(one.ending, one.end) for one in found.values()] == [(Ending.STOPPED, 0), (Ending.PASSED, 25_000)]
+    outcomes, _ = play([job("a", 0, 1, 10), job("c", 20, 1, 5)], homogeneous(1, 1), script)
+    assert [(outcome.ending, outcome.end) for outcome in outcomes.values()] == [
+        (Ending.STOPPED, 0),
+        (Ending.PASSED, 25_000),
+    ]
 
 
 def test_a_run_in_which_no_work_is_done_any_more_ends() -> None:
-    """Slices of a minute, and ten minutes to start again: for ever nobody would get any further."""
+    """Slices of a minute, and ten minutes for a restart: no job would ever make progress."""
     jobs = [Job(str(n), Millis(0), 4, Millis(600_000)) for n in range(3)]
     result = simulate(jobs, homogeneous(1, 4), "gandiva:resume=10m,packing=false")
-    assert {one.ending for one in result.outcomes} == {Ending.UNFINISHED}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.UNFINISHED}
     assert result.counters["decisions"] < 3 * BARREN
     slow = simulate(jobs, homogeneous(1, 4), "gandiva:resume=59,packing=false")
-    assert {one.ending for one in slow.outcomes} == {Ending.PASSED}, "a second of each minute is enough"
+    assert {outcome.ending for outcome in slow.outcomes} == {Ending.PASSED}, "a second of each minute is enough"
 
 
 def test_many_decisions_without_an_end_are_no_standstill_while_work_is_done() -> None:
     long = [Job("long", Millis(0), 4, Millis(60_000 * 3 * BARREN)), Job("too", Millis(0), 4, Millis(60_000 * BARREN))]
     result = simulate(long, homogeneous(1, 4), "gandiva:packing=false")
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
     assert result.counters["decisions"] > 2 * BARREN

@@ -1,4 +1,4 @@
-"""Failures: drawn and logged ones, what a failure costs a job, every policy that endures them, what is refused."""
+"""Failures, random and logged: what they cost a job, policies that support them, and what is refused."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HOUR = 3_600_000
 
 def logged(*rows: tuple[str, int | None, int, int | None], checkpoint: int | None = 0) -> FailureModel:
     """Outages in seconds: (node, device, start, end)."""
-    found = [
+    outages = [
         LoggedOutage(line, node, device, Millis(start * 1000), None if end is None else Millis(end * 1000))
         for line, (node, device, start, end) in enumerate(rows, 2)
     ]
     every = None if checkpoint is None else Millis(checkpoint * 1000)
-    return FailureModel("log", log=tuple(found), checkpoint=every)
+    return FailureModel("log", log=tuple(outages), checkpoint=every)
 
 
 def windows(*rows: tuple[str, int, int], planned: bool = True) -> FailureModel:
@@ -76,7 +76,7 @@ def test_hived_is_never_interrupted_by_maintenance(jobs: list[Job], starts: list
     assert run.counters["interruptions"] == 0
 
 
-# --- when
+# --- times of failures
 
 
 def test_mean_times_are_those_that_were_asked_for_and_the_same_for_every_policy() -> None:
@@ -85,22 +85,22 @@ def test_mean_times_are_those_that_were_asked_for_and_the_same_for_every_policy(
     drawn = list(islice(model.outages(cluster, 1, Millis(0)), 4_000))
     assert drawn == list(islice(model.outages(cluster, 1, Millis(0)), 4_000))
     assert drawn[:9] != list(islice(model.outages(cluster, 2, Millis(0)), 9))
-    assert [one.start for one in drawn] == sorted(one.start for one in drawn)
-    down = [(one.end or 0) - one.start for one in drawn]
+    assert [outage.start for outage in drawn] == sorted(outage.start for outage in drawn)
+    down = [(outage.end or 0) - outage.start for outage in drawn]
     assert sum(down) / len(down) == pytest.approx(HOUR, rel=0.06)
-    between = drawn[-1].start / (len(drawn) / 50) - HOUR  # of one node, without what it was down
+    between = drawn[-1].start / (len(drawn) / 50) - HOUR  # of one node, without its downtime
     assert between == pytest.approx(10 * HOUR, rel=0.06)
-    assert {len(one.devices) for one in drawn} == {2}
+    assert {len(outage.devices) for outage in drawn} == {2}
 
 
 def test_devices_and_nodes_fail_each_for_themselves() -> None:
     model = failures_of("node=30d,device=30d,repair=2h")
     assert model is not None
     drawn = list(islice(model.outages(Cluster(homogeneous(4, 8)), 0, Millis(0)), 900))
-    assert 50 < sum(len(one.devices) == 8 for one in drawn) < 150, "one node to eight devices"
+    assert 50 < sum(len(outage.devices) == 8 for outage in drawn) < 150, "one node to eight devices"
 
 
-# --- what it costs
+# --- costs
 
 LONG = [Job("a", Millis(0), 2, Millis(100_000))]
 
@@ -112,10 +112,10 @@ LONG = [Job("a", Millis(0), 2, Millis(100_000))]
 )
 def test_a_job_starts_again_from_its_last_checkpoint(checkpoint: int | None, lost: int, end: int) -> None:
     run = simulate(LONG, homogeneous(1, 2), "fifo", failures=logged(("gpu-1", 1, 55, 75), checkpoint=checkpoint))
-    (one,) = run.outcomes
-    assert (one.end, one.lost, one.interruptions) == (end * 1000, lost * 1000, 1)
-    assert (one.first_start, one.wasted) == (0, 2 * lost * 1000)
-    assert (one.ran, one.waiting) == ((100 + lost) * 1000, 20_000)
+    (outcome,) = run.outcomes
+    assert (outcome.end, outcome.lost, outcome.interruptions) == (end * 1000, lost * 1000, 1)
+    assert (outcome.first_start, outcome.wasted) == (0, 2 * lost * 1000)
+    assert (outcome.ran, outcome.waiting) == ((100 + lost) * 1000, 20_000)
     assert run.counters["interruptions"] == run.counters["failures"] == 1
     assert run.counters["down"] == 20_000
     assert figures(run).wasted == pytest.approx(2 * lost / (2 * end))
@@ -132,9 +132,9 @@ def test_what_a_job_did_before_a_preemption_is_saved() -> None:
 def test_only_the_jobs_on_the_devices_that_fail_are_hit_and_others_take_their_place() -> None:
     jobs = [Job(name, Millis(0), 1, Millis(100_000)) for name in "abc"]
     run = simulate(jobs, homogeneous(1, 2), "fifo", failures=logged(("gpu-1", 0, 10, None)), log=True)
-    assert sum(one.interruptions for one in run.outcomes) == 1
-    assert [one.ending for one in run.outcomes] == [Ending.PASSED] * 3
-    assert sorted(one.end or 0 for one in run.outcomes) == [100_000, 200_000, 290_000], "one device is left"
+    assert sum(outcome.interruptions for outcome in run.outcomes) == 1
+    assert [outcome.ending for outcome in run.outcomes] == [Ending.PASSED] * 3
+    assert sorted(outcome.end or 0 for outcome in run.outcomes) == [100_000, 200_000, 290_000], "one device is left"
 
 
 def test_overlapping_outages_end_with_the_last_and_an_end_comes_before_a_failure() -> None:
@@ -156,12 +156,12 @@ def test_who_comes_where_no_work_is_ever_done_counts_as_unfinished(monkeypatch: 
     monkeypatch.setattr("paictl.sim.engine.BARREN", 20)
     jobs = [Job("long", Millis(0), 1, Millis(HOUR)), Job("late", Millis(HOUR), 1, Millis(HOUR))]
     run = simulate(jobs, homogeneous(1, 1), "fifo", failures=failures_of("node=1,repair=1,checkpoint=never"))
-    assert [one.ending for one in run.outcomes] == [Ending.UNFINISHED] * 2
+    assert [outcome.ending for outcome in run.outcomes] == [Ending.UNFINISHED] * 2
 
 
 def test_jobs_wait_for_ever_where_nothing_is_repaired() -> None:
     run = simulate(LONG, homogeneous(1, 2), "fifo", failures=logged(("gpu-1", 0, 10, None)))
-    assert [one.ending for one in run.outcomes] == [Ending.UNFINISHED]
+    assert [outcome.ending for outcome in run.outcomes] == [Ending.UNFINISHED]
 
 
 # --- every policy
@@ -179,8 +179,10 @@ def test_no_policy_uses_a_device_that_is_down_and_every_job_ends(
     spec, failures = homogeneous(nodes, 8), failures_of(model)
     plain = [replace(job, elastic=None, sensitivity={}) for job in jobs]
     run = simulate(plain, spec, policy, seed=seed, failures=failures, check=check, log=True)
-    assert {one.ending for one in run.outcomes} <= FINISHED
-    assert [one.id for one in run.outcomes] == [one.id for one in simulate(plain, spec, policy).outcomes]
+    assert {outcome.ending for outcome in run.outcomes} <= FINISHED
+    assert [outcome.id for outcome in run.outcomes] == [
+        outcome.id for outcome in simulate(plain, spec, policy).outcomes
+    ]
     with pytest.raises(PausedError) as paused:
         simulate(plain, spec, policy, seed=seed, failures=failures, log=True, stop=lambda: True)
     again = simulate(plain, spec, policy, seed=seed, failures=failures, log=True, snapshot=paused.value.snapshot)
@@ -193,7 +195,7 @@ def test_policies_that_cannot_are_refused_with_those_that_can() -> None:
     assert "fifo, " in (refused.value.hint or "")
 
 
-# --- what the user writes
+# --- specifications
 
 
 @pytest.mark.parametrize(
@@ -262,12 +264,12 @@ def test_commands_show_what_failures_cost_each_policy(tmp_path: Path, capsys: py
     assert sum(int(row["interruptions"]) for row in rows) == data["interruptions"]
     assert paictl(["sim", "compare", *words, "--policy", "srtf", "--failures", "none", "-o", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [one["label"] for one in data["runs"]] == [
+    assert [run["label"] for run in data["runs"]] == [
         f"{policy}, failures {model}" for model in (failures, "none") for policy in ("fifo", "srtf")
     ]
     assert len(data["pairs"]) == 4, "those that differ in one thing"
     assert paictl(["sim", "sweep", *words, "--failures", "none", "-o", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [one["failures"] for one in data["settings"]] == [failures, None]
+    assert [setting["failures"] for setting in data["settings"]] == [failures, None]
     assert paictl(["sim", "compare", *words]) == 0
     assert "interruptions" in capsys.readouterr().out

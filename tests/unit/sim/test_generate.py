@@ -1,4 +1,4 @@
-"""Synthetic traces: the same bytes for ever, and near to what the mixes say."""
+"""Synthetic traces: always the same bytes, and distributed as the mixes say."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OTHER_PYTHON = Path("~/.pyenv/versions/3.13.0/bin/python").expanduser()
 
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_our_traces_are_made_as_it_is_written(name: str) -> None:
-    made = MADE[name]
+    recipe = MADE[name]
     text = (resource_folder("traces") / f"{name}.csv").read_text(encoding="utf-8")
-    assert to_csv(generate(made["mix"], made["jobs"], made["seed"], made.get("load"))) == text
+    assert to_csv(generate(recipe["mix"], recipe["jobs"], recipe["seed"], recipe.get("load"))) == text
     trace = load(name)
-    assert (trace.format, trace.bad, len(trace.jobs)) == ("native", (), made["jobs"])
+    assert (trace.format, trace.bad, len(trace.jobs)) == ("native", (), recipe["jobs"])
 
 
 def test_every_trace_of_ours_is_written_down() -> None:
@@ -42,13 +42,13 @@ def test_another_python_makes_the_same_bytes() -> None:
         "from paictl.sim.traces.native import to_csv\n"
         "print(hashlib.sha256(''.join(to_csv(generate(mix, 200, 3)) for mix in MIXES).encode()).hexdigest())"
     )
-    found = [
+    digests = [
         subprocess.run([python, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for python in (sys.executable, OTHER_PYTHON)
     ]
-    assert found[0] == found[1]
+    assert digests[0] == digests[1]
     own = "".join(to_csv(generate(mix, 200, 3)) for mix in MIXES)
-    assert hashlib.sha256(own.encode()).hexdigest() == found[0].strip()
+    assert hashlib.sha256(own.encode()).hexdigest() == digests[0].strip()
 
 
 @pytest.mark.parametrize("mix", sorted(MIXES))
@@ -76,7 +76,7 @@ def test_the_gavel_mix_has_the_durations_of_the_paper() -> None:
     minutes = sorted(job.work / 60_000 for job in generate("gavel", 6000, 1))
     assert minutes[0] >= 10**1.5 - 1
     assert minutes[-1] <= 10**4 + 1
-    assert sum(one < 1000 for one in minutes) / 6000 == pytest.approx(0.8, abs=0.02)
+    assert sum(duration < 1000 for duration in minutes) / 6000 == pytest.approx(0.8, abs=0.02)
     assert minutes[2400] == pytest.approx(10**2.25, rel=0.12)
 
 
@@ -95,7 +95,7 @@ def test_the_chronus_mixes_have_the_deadlines_of_the_traces() -> None:
     urges = collections.Counter(job.urge for job in generate("chronus-mix2", 3000, 1))
     assert urges[DeadlineKind.SOFT] / 3000 == pytest.approx(18_525 / 30_940, abs=0.03)
     soft = next(job for job in generate("chronus-mix2", 50, 1) if job.urge is DeadlineKind.SOFT)
-    assert [one.value for one in soft.deadlines] == [10, 8, 5, 2]
+    assert [deadline.value for deadline in soft.deadlines] == [10, 8, 5, 2]
 
 
 def test_what_cannot_be_made_is_refused() -> None:

@@ -27,12 +27,12 @@ def view(number: int, gpus: int, scaling: dict[int, float], least: int = 1) -> J
 
 
 def allocate(
-    jobs: list[JobView], left: dict[int, float], devices: int, types: dict[str, int] | None = None
+    jobs: list[JobView], remaining: dict[int, float], devices: int, types: dict[str, int] | None = None
 ) -> dict[int, int]:
-    """Devices by job; in one dimension each has a server of its own."""
-    given = MarginalGains(left, devices, types).of(jobs)
-    assert all(share.servers == share.workers for share in given.values())
-    return {number: share.workers for number, share in given.items()}
+    """Devices by job; in one dimension each worker has a server of its own."""
+    allocation = MarginalGains(remaining, devices, types).of(jobs)
+    assert all(share.servers == share.workers for share in allocation.values())
+    return {number: share.workers for number, share in allocation.items()}
 
 
 def curve(alpha: float, most: int = 6) -> dict[int, float]:
@@ -48,14 +48,14 @@ def curve(alpha: float, most: int = 6) -> dict[int, float]:
 )
 def test_greedy_is_best_where_gains_fall(alphas: list[float], work: list[int], devices: int) -> None:
     jobs = [view(number, 1, curve(alpha)) for number, alpha in enumerate(alphas)]
-    left = dict(enumerate(map(float, work)))
+    remaining = dict(enumerate(map(float, work)))
 
     def total(counts: tuple[int, ...]) -> float:
-        return sum(left[i] / jobs[i].scaling[count] for i, count in enumerate(counts))
+        return sum(remaining[i] / jobs[i].scaling[count] for i, count in enumerate(counts))
 
-    given_ = allocate(jobs, left, devices)
+    allocation = allocate(jobs, remaining, devices)
     best = min(total(counts) for counts in product(range(1, 7), repeat=3) if sum(counts) <= devices)
-    assert total(tuple(given_[i] for i in range(3))) <= best * (1 + 1e-9)
+    assert total(tuple(allocation[i] for i in range(3))) <= best * (1 + 1e-9)
 
 
 def test_nobody_gets_more_than_helps() -> None:
@@ -121,8 +121,8 @@ def test_what_cannot_be_split_evenly_fills_the_emptiest_nodes() -> None:
 
 
 def test_between_two_intervals_nothing_starts() -> None:
-    [one] = simulate([Job("a", Millis(1000), 1, Millis(5000))], homogeneous(1, 4), "optimus").outcomes
-    assert (one.first_start, one.end) == (600_000, 605_000)
+    [outcome] = simulate([Job("a", Millis(1000), 1, Millis(5000))], homogeneous(1, 4), "optimus").outcomes
+    assert (outcome.first_start, outcome.end) == (600_000, 605_000)
 
 
 def test_it_matters_over_how_many_nodes_a_job_is_spread() -> None:
@@ -131,32 +131,32 @@ def test_it_matters_over_how_many_nodes_a_job_is_spread() -> None:
 
 
 def test_jobs_of_one_type_get_no_more_than_there_is_of_it_and_nobody_stands_in_their_way() -> None:
-    """The elastic job has all twelve devices when those of one type come: it has to make room where they must be."""
+    """An elastic job holds all twelve devices when jobs of one type arrive: it has to free devices of that type."""
     anywhere = Job("any", Millis(0), 4, Millis(3_000_000), elastic=(1, 12))
     typed = [Job(f"new{n}", Millis(1000), 2, Millis(900_000), gpu_type="new") for n in range(3)]
     result = simulate([anywhere, *typed], mixed([("old", 2, 4), ("new", 1, 4)], "mixed"), "optimus", log=True)
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
-    first = {one.id: one.first_start for one in result.outcomes}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
+    first = {outcome.id: outcome.first_start for outcome in result.outcomes}
     assert [first[f"new{n}"] for n in range(3)] == [600_000, 600_000, 1_800_000]
 
 
 def test_whoever_keeps_its_size_goes_away_from_a_type_that_others_need() -> None:
-    """Both get what they ask for: the one that runs anywhere cannot stay where the other must run."""
+    """Both get their requests: the job of any type cannot stay where the job of one type must run."""
     jobs = [
         Job("any", Millis(0), 4, Millis(3_000_000)),
         Job("new", Millis(1000), 4, Millis(60_000), gpu_type="new"),
     ]
     result = simulate(jobs, mixed([("new", 1, 4), ("old", 1, 4)], "mixed"), "optimus")
-    assert [(one.first_start, one.preemptions) for one in result.outcomes] == [(0, 1), (600_000, 0)]
+    assert [(outcome.first_start, outcome.preemptions) for outcome in result.outcomes] == [(0, 1), (600_000, 0)]
 
 
-def best_pair(jobs: list[JobView], left: dict[int, float], devices: int, servers: int, pace: Pace) -> float:
+def best_pair(jobs: list[JobView], remaining: dict[int, float], devices: int, servers: int, pace: Pace) -> float:
     """By brute force: the least sum of completion times."""
     shares = [TaskCounts(p, w) for w in range(1, 5) for p in range(1, w + 1)]
     return min(
-        sum(left[i] / pace(jobs[i], *share) for i, share in enumerate(row))
+        sum(remaining[i] / pace(jobs[i], *share) for i, share in enumerate(row))
         for row in product(shares, repeat=len(jobs))
-        if sum(one.servers for one in row) <= servers and sum(one.workers for one in row) <= devices
+        if sum(counts.servers for counts in row) <= servers and sum(counts.workers for counts in row) <= devices
     )
 
 
@@ -175,7 +175,7 @@ def test_both_dimensions_are_never_over(alphas: list[float], work: list[int], de
 
 
 def test_both_dimensions_are_near_the_best_on_average() -> None:
-    """Marginal gains promise no bound for a single pair (some are half as long again), so many pairs are judged."""
+    """Marginal gains have no bound for a single pair (some take half as long again), so many pairs are tested."""
     dice = Random(1)  # noqa: S311 — cases, not secrets
     ratios = []
     for _ in range(200):
@@ -186,22 +186,25 @@ def test_both_dimensions_are_near_the_best_on_average() -> None:
 
 
 def pair_by_gains(alphas: list[float], work: list[int], devices: int, servers: int) -> tuple[list[TaskCounts], float]:
-    """What two jobs are given, and their sum of completion times in parts of the best."""
+    """The counts of two jobs, and their sum of completion times as a multiple of the best one."""
     jobs = [view(number, 1, curve(alpha, 4)) for number, alpha in enumerate(alphas)]
-    left = dict(enumerate(map(float, work)))
-    shares = MarginalGains(left, devices, pace=exact_pace, servers=servers).of(jobs)
-    total = sum(left[i] / exact_pace(jobs[i], *shares[i]) for i in range(2))
-    return list(shares.values()), total / best_pair(jobs, left, devices, servers, exact_pace)
+    remaining = dict(enumerate(map(float, work)))
+    shares = MarginalGains(remaining, devices, pace=exact_pace, servers=servers).of(jobs)
+    total = sum(remaining[i] / exact_pace(jobs[i], *shares[i]) for i in range(2))
+    return list(shares.values()), total / best_pair(jobs, remaining, devices, servers, exact_pace)
 
 
 def test_a_job_without_a_server_waits_and_few_servers_slow_it() -> None:
     jobs = [Job(str(number), Millis(0), 4, Millis(100_000), elastic=(4, 4)) for number in range(2)]
-    ends = {one.id: one.end or 0 for one in simulate(jobs, homogeneous(1, 8), "optimus:interval=1,servers=1").outcomes}
+    ends = {
+        outcome.id: outcome.end or 0
+        for outcome in simulate(jobs, homogeneous(1, 8), "optimus:interval=1,servers=1").outcomes
+    }
     by_hand = 100_000 / exact_pace(view(0, 4, {4: 1.0}), 1, 4)
     assert ends["0"] == pytest.approx(by_hand, abs=1100)
     assert ends["1"] == pytest.approx(2 * by_hand, abs=2200)
     enough = simulate(jobs, homogeneous(1, 8), "optimus:interval=1,servers=8").outcomes
-    assert {one.end for one in enough} == {100_000}
+    assert {outcome.end for outcome in enough} == {100_000}
 
 
 FEW = [
@@ -223,6 +226,6 @@ def test_predictions_get_better_as_a_job_goes_on_and_worse_with_noise() -> None:
 
 def test_measurements_depend_on_the_seed_alone() -> None:
     policy = "optimus:interval=30,estimate=fitted,noise=0.2"
-    one, same, other = (simulate(FEW, homogeneous(2, 4), policy, seed=seed).outcomes for seed in (1, 1, 2))
-    assert [job.end for job in one] == [job.end for job in same]
-    assert [job.end for job in one] != [job.end for job in other]
+    first, same, other = (simulate(FEW, homogeneous(2, 4), policy, seed=seed).outcomes for seed in (1, 1, 2))
+    assert [job.end for job in first] == [job.end for job in same]
+    assert [job.end for job in first] != [job.end for job in other]

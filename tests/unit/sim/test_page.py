@@ -1,4 +1,4 @@
-"""The page of charts: one file that needs nothing else, and in which nothing from a trace is markup."""
+"""The page of charts: one self-contained file, in which nothing from a trace becomes markup."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((chart) => {
   return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([b, q]) =>
     p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom).map(([b]) => `${a} on ${b}`));
 })"""
-"""Labels of a chart that lie on each other; the boxes of letters are a little higher than the letters."""
+"""Labels of a chart that overlap; the box of a label is a little higher than its letters."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_the_page_holds_the_data_and_only_its_own_script(given: Comparison) -> N
 
 def test_nothing_from_a_trace_becomes_markup(given: Comparison) -> None:
     runs = tuple(
-        replace(run, cluster=HOSTILE, outcomes=tuple(replace(one, vc=HOSTILE) for one in run.outcomes))
+        replace(run, cluster=HOSTILE, outcomes=tuple(replace(outcome, vc=HOSTILE) for outcome in run.outcomes))
         for run in given.runs
     )
     evil = replace(given, runs=runs, trace=replace(given.trace, path=HOSTILE), warnings=(HOSTILE,))
@@ -93,14 +93,14 @@ def test_the_script_never_writes_markup() -> None:
 
 def test_the_curves_are_those_of_the_run(given: Comparison) -> None:
     data = page_data(given, "x")
-    for run, shown, found in zip(given.runs, data["runs"], given.figures, strict=True):
-        jcts = sorted(one.jct / 1000 for one in run.outcomes if one.jct is not None)
+    for run, shown, expected in zip(given.runs, data["runs"], given.figures, strict=True):
+        jcts = sorted(outcome.jct / 1000 for outcome in run.outcomes if outcome.jct is not None)
         assert shown["jct"][0] == [jcts[0], round(1 / 40, 6)]
         assert shown["jct"][-1] == [jcts[-1], 1.0]
         spans = [(b[0] - a[0], a[1]) for a, b in zip(shown["used"], shown["used"][1:], strict=False)]
         whole = sum(width for width, _ in spans)
-        assert sum(width * part for width, part in spans) / whole == pytest.approx(found.utilization, abs=0.01)
-        assert max(point[0] for point in shown["used"]) == pytest.approx(found.makespan, rel=0.01)
+        assert sum(width * part for width, part in spans) / whole == pytest.approx(expected.utilization, abs=0.01)
+        assert max(point[0] for point in shown["used"]) == pytest.approx(expected.makespan, rel=0.01)
         assert sum(row[1] for row in shown["tenants"]) == 40
     (pair,) = data["pairs"]
     assert pair["better"] + pair["worse"] + pair["same"] == 40
@@ -130,6 +130,6 @@ def test_a_browser_draws_it_without_complaint_and_without_the_network(given: Com
         assert tab.run("document.querySelectorAll('#chart-jct path.curve').length") == before - 1
         path.write_text(page(compared(given.trace, given.runs[1:]), "x"), encoding="utf-8")
         tab.open(path)
-        for part in ("#shown", "#to-pairs", "#pairs", "#parameters"):  # of what there is nothing to say
+        for part in ("#shown", "#to-pairs", "#pairs", "#parameters"):  # sections without content
             assert tab.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none", part
         assert tab.complaints == []

@@ -1,4 +1,4 @@
-"""Runs in several processes: results in the order asked for, errors with what to do."""
+"""Runs in several processes: results in the order of the requests, errors with a hint."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_an_error_in_another_process_is_the_same_error_and_leaves_nobody_behind(
 def test_how_far_it_is_is_told_after_each_run() -> None:
     jobs, spec = load("tiny").jobs, homogeneous(2, 8)
     for processes in (1, 2):
-        told: list[int] = []
+        reports: list[int] = []
         runs = play(
-            jobs, [RunRequest(name, spec) for name in ("fifo", "srtf", "las")], processes=processes, done=told.append
+            jobs, [RunRequest(name, spec) for name in ("fifo", "srtf", "las")], processes=processes, done=reports.append
         )
-        assert told == [1, 2, 3]
+        assert reports == [1, 2, 3]
         assert [run.policy for run in runs] == ["fifo", "srtf", "las"]
 
 

@@ -1,4 +1,4 @@
-"""ParSync's claims, on 200 devices with tasks of 5 s: who is fast, who is good, and what makes conflicts."""
+"""ParSync's claims, on 200 devices with tasks of 5 s: latency, quality, and the causes of conflicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def play(load: float, more: str) -> RunResult:
 
 
 def latency(result: RunResult) -> float:
-    spans = [one.queueing for one in result.outcomes if one.queueing is not None]
+    spans = [outcome.queueing for outcome in result.outcomes if outcome.queueing is not None]
     return sum(spans) / len(spans)
 
 
@@ -61,14 +61,14 @@ def test_conflicts_grow_with_schedulers_with_staleness_and_with_variance() -> No
 
 def test_every_task_runs_once_and_no_device_twice() -> None:
     result = play(0.95, "strategy=quality")
-    assert [one.ran for one in result.outcomes] == [one.work for one in result.outcomes]
+    assert [outcome.ran for outcome in result.outcomes] == [outcome.work for outcome in result.outcomes]
 
 
 def test_schedulers_decide_one_after_the_other_evenly_spaced() -> None:
     """Four schedulers that need 50 ms each: one decides every 12 ms."""
     jobs = [Job(str(n), Millis(0), 1, Millis(TASK)) for n in range(4)]
     result = simulate(jobs, homogeneous(8, 8), "parsync:schedulers=4")
-    starts = [one.first_start or 0 for one in result.outcomes]
+    starts = [outcome.first_start or 0 for outcome in result.outcomes]
     assert {start % 12 for start in starts} == {0}
     assert 36 <= max(starts) < 200
 
@@ -85,29 +85,29 @@ def test_who_can_only_wait_for_another_to_end_is_not_decided_about_twenty_times_
 
 
 def test_everybody_decides_when_the_clock_says_so_whoever_slept_before() -> None:
-    """Where the second job starts does not depend on how long everybody slept: the turns of an hour were counted."""
-    found = set()
+    """The start of the second job does not depend on how long no turn had an effect: skipped turns are counted."""
+    waits = set()
     for hour in (20_000, 3_620_000):
         jobs = [Job("a", Millis(0), 4, Millis(hour)), Job("b", Millis(500), 4, Millis(5))]
         first = simulate(jobs, homogeneous(1, 4), "parsync:schedulers=4,decide=0.2").outcomes[1].first_start
         assert first is not None
-        found.add(first - hour)
-    assert len(found) == 1
+        waits.add(first - hour)
+    assert len(waits) == 1
 
 
 def test_a_job_of_one_type_gets_that_type() -> None:
     cluster = mixed([("old", 2, 4), ("new", 1, 4)], "mixed")
     jobs = [Job(str(n), Millis(0), 2, Millis(1000), gpu_type="new") for n in range(6)]
     for strategy in ("latency", "quality", "statesync"):
-        assert {one.ending for one in simulate(jobs, cluster, f"parsync:strategy={strategy}").outcomes} == {
+        assert {outcome.ending for outcome in simulate(jobs, cluster, f"parsync:strategy={strategy}").outcomes} == {
             Ending.PASSED
         }
 
 
 @pytest.mark.parametrize("strategy", ["latency", "quality", "adaptive", "statesync"])
 def test_decisions_do_not_grow_with_those_who_wait(strategy: str) -> None:
-    """A hundred jobs, one at a time: nothing is decided between an end and the refresh that shows it."""
+    """A hundred jobs, one at a time: there is no decision between an end and the refresh that shows it."""
     jobs = [Job(str(n), Millis(0), 8, Millis(3_600_000)) for n in range(100)]
     result = simulate(jobs, homogeneous(1, 8), f"parsync:strategy={strategy}")
     assert result.counters["decisions"] < 1_000
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}

@@ -1,4 +1,4 @@
-"""What the two papers claim, on small cases: gaps are filled, and remote devices are better than stranded ones."""
+"""The claims of the two papers, on small cases: gaps are filled, and remote devices beat stranded ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECOND = 1000
 
 
 def serving(policy: str) -> RunResult:
-    """One device, a request of 100 ms each second that has 250 ms, and training that never ends before them."""
+    """One device, a request of 100 ms each second with a deadline of 250 ms, and training that outlasts them."""
     requests = [
         Job(
             f"r{n}",
@@ -30,16 +30,22 @@ def serving(policy: str) -> RunResult:
 
 
 def late(result: RunResult) -> int:
-    return sum(one.end is None or one.end > one.deadlines[0].time for one in result.outcomes if one.deadlines)
+    return sum(
+        outcome.end is None or outcome.end > outcome.deadlines[0].time
+        for outcome in result.outcomes
+        if outcome.deadlines
+    )
 
 
 def test_training_fills_the_gaps_and_no_request_is_late() -> None:
     result = serving("pipeswitch")
-    train = next(one for one in result.outcomes if one.id == "train")
+    train = next(outcome for outcome in result.outcomes if outcome.id == "train")
     assert late(result) == 0
     assert train.end is not None
     assert train.end < 62 * SECOND, "56 s of work in 60 s, a change costs 30 ms"
-    busy = sum(one.used for one in result.intervals) / sum(one.end - one.start for one in result.intervals)
+    busy = sum(interval.used for interval in result.intervals) / sum(
+        interval.end - interval.start for interval in result.intervals
+    )
     assert busy > 0.95
 
 
@@ -55,7 +61,7 @@ def fragments(policy: str, spread: int = 6) -> RunResult:
 
 
 def mean(result: RunResult) -> float:
-    spans = [one.jct for one in result.outcomes if one.jct is not None]
+    spans = [outcome.jct for outcome in result.outcomes if outcome.jct is not None]
     assert len(spans) == len(result.outcomes)
     return sum(spans) / len(spans)
 
@@ -69,7 +75,7 @@ def test_remote_devices_are_better_than_stranded_ones() -> None:
 
 
 def test_a_remote_job_is_slower_by_the_slowdown() -> None:
-    ends = {one.id: one.jct for one in fragments("pooled:slowdown=1.04", 1).outcomes}
+    ends = {outcome.id: outcome.jct for outcome in fragments("pooled:slowdown=1.04", 1).outcomes}
     assert ends["s0"] == pytest.approx(104 * SECOND, abs=2)
 
 
@@ -77,7 +83,7 @@ def test_many_remote_jobs_share_the_network() -> None:
     def slowest(policy: str) -> int:
         long = [Job(f"l{n}", Millis(0), 3, Millis(1000 * SECOND)) for n in range(8)]
         small = [Job(f"s{n}", Millis(1), 2, Millis(100 * SECOND)) for n in range(4)]
-        return max(one.jct or 0 for one in simulate([*long, *small], homogeneous(8, 4), policy).outcomes[8:])
+        return max(outcome.jct or 0 for outcome in simulate([*long, *small], homogeneous(8, 4), policy).outcomes[8:])
 
     assert slowest("pooled:slowdown=1.2") == pytest.approx(120 * SECOND, abs=2)
     assert slowest("pooled:slowdown=1.2,links=1") == pytest.approx(180 * SECOND, abs=2), (
@@ -91,8 +97,8 @@ def test_whole_machines_are_not_remote() -> None:
 
 
 def test_each_change_costs_thirty_milliseconds() -> None:
-    """Of each second 130 ms are inference's and 30 ms the change back: 59 times 840 ms of training, then 440 ms."""
-    train = next(one for one in serving("pipeswitch").outcomes if one.id == "train")
+    """Each second, 130 ms go to inference and 30 ms to the switch back: 59 times 840 ms of training, then 440 ms."""
+    train = next(outcome for outcome in serving("pipeswitch").outcomes if outcome.id == "train")
     assert train.end == 59 * SECOND + 130 + 30 + 440
 
 
@@ -101,7 +107,7 @@ def test_the_more_urgent_request_goes_first() -> None:
         Job(name, Millis(0), 1, Millis(100), urge=DeadlineKind.STRICT, deadlines=(Deadline(Millis(due)),))
         for name, due in (("a", 1000), ("b", 300))
     ]
-    ends = {one.id: one.end for one in simulate(jobs, homogeneous(1, 1), "pipeswitch").outcomes}
+    ends = {outcome.id: outcome.end for outcome in simulate(jobs, homogeneous(1, 1), "pipeswitch").outcomes}
     assert ends == {"b": 130, "a": 260}
 
 
@@ -110,7 +116,7 @@ def test_a_remote_job_feels_others_come_and_go() -> None:
     long = [Job(f"l{n}", Millis(0), 3, Millis(1000 * SECOND)) for n in range(8)]
     small = [Job(f"s{n}", Millis(1 + 50 * SECOND * n), 2, Millis(100 * SECOND)) for n in range(2)]
     result = simulate([*long, *small], homogeneous(8, 4), "pooled:slowdown=1.2,links=1")
-    assert [one.jct for one in result.outcomes[8:]] == pytest.approx([131_667, 131_667], abs=5)
+    assert [outcome.jct for outcome in result.outcomes[8:]] == pytest.approx([131_667, 131_667], abs=5)
 
 
 def test_remote_devices_come_from_as_few_machines_as_can_be() -> None:

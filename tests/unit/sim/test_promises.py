@@ -65,7 +65,7 @@ def test_counts_let_a_neighbour_scatter_what_is_free_and_cells_do_not() -> None:
     assert waits(PromiseKind.CELLS, MIXED) == waits(PromiseKind.PRIVATE, MIXED) == {}
     quota, private = play(PromiseKind.QUOTA, MIXED), play(PromiseKind.PRIVATE, MIXED)
     assert worse_off(quota, private) == ["a"]
-    assert [(one.vc, one.blocked) for one in tenants(quota)] == [("b", 0), ("a", 1)]
+    assert [(tenant.vc, tenant.blocked) for tenant in tenants(quota)] == [("b", 0), ("a", 1)]
     assert quota.pieces > play(PromiseKind.CELLS, MIXED).pieces
 
 
@@ -85,7 +85,7 @@ def test_a_job_above_the_free_count_waits_without_being_blocked() -> None:
     for kind in PromiseKind:
         course = play(kind, trace)
         assert [(ran.waited, ran.despite) for ran in course.jobs] == [(0, 0), (3_600_000, 0)]
-        assert [(one.wait, one.longest, one.completion) for one in tenants(course)] == [
+        assert [(tenant.wait, tenant.longest, tenant.completion) for tenant in tenants(course)] == [
             (1_800_000, 3_600_000, 5_400_000)
         ]
 
@@ -102,7 +102,7 @@ def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() ->
     })  # fmt: skip
     run = simulate((small, gang, again), nodes, "quota", log=True)
     node_of = Cluster(nodes).node_of
-    places = {one.job: [node_of[device] for device in one.devices] for one in run.log if one.what == "start"}
+    places = {entry.job: [node_of[device] for device in entry.devices] for entry in run.log if entry.what == "start"}
     assert places == {"small": [1] * 3, "gang": [0] * 8 + [2] * 8, "again": [1] * 3}
     # two whole nodes are free in number, but not together on two: the gang takes none of them
     pieces = trace_from({"jobs": [job("one", "a", "0", "1h", 5), job("gang", "a", "1m", "1h", 8, 2)]})
@@ -110,8 +110,8 @@ def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() ->
 
 
 def test_a_private_cluster_is_as_large_as_the_promise_and_cut_like_it() -> None:
-    found = private_nodes(ClusterSpec.from_mapping(DATA))
-    assert {vc: [(node.name, node.devices) for node in nodes] for vc, nodes in found.items()} == {
+    nodes = private_nodes(ClusterSpec.from_mapping(DATA))
+    assert {vc: [(node.name, node.devices) for node in nodes] for vc, nodes in nodes.items()} == {
         "a": [("a-1", 8), ("a-2", 8)], "b": [("b-1", 8), ("b-2", 4), ("b-3", 4)],
     }  # fmt: skip
 
@@ -191,7 +191,7 @@ TWO_CHAINS: dict[str, Any] = {
 def on(kind: PromiseKind, *jobs: dict[str, Any]) -> dict[str, tuple[set[str], int, bool]]:
     """By job: its nodes, the minutes that it waited, and whether its tenant had enough devices by count meanwhile."""
     ran = play(kind, trace_from({"jobs": list(jobs)}), TWO_CHAINS).jobs
-    return {one.job.id: (set(one.nodes), one.waited // 60_000, one.despite > 0) for one in ran}
+    return {view.job.id: (set(view.nodes), view.waited // 60_000, view.despite > 0) for view in ran}
 
 
 def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
@@ -199,11 +199,11 @@ def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
     jobs = [job("t1", "a", "0", "1h", 4) | {"type": "T4"}, job("t2", "a", "1m", "1h", 4) | {"type": "T4"},
             job("t3", "a", "2m", "1h", 4) | {"type": "T4"}, job("any", "b", "3m", "1h", 4)]  # fmt: skip
     for kind in PromiseKind:
-        found = on(kind, *jobs)
-        assert [found[name][1] for name in ("t1", "t2", "t3", "any")] == [0, 0, 58, 0], kind
-        assert found["t3"][2] is False
-    assert found["t1"][0] | found["t2"][0] == {"t0", "t1"}
-    assert found["any"][0] in ({"v0"}, {"v1"})
+        placed = on(kind, *jobs)
+        assert [placed[name][1] for name in ("t1", "t2", "t3", "any")] == [0, 0, 58, 0], kind
+        assert placed["t3"][2] is False
+    assert placed["t1"][0] | placed["t2"][0] == {"t0", "t1"}
+    assert placed["any"][0] in ({"v0"}, {"v1"})
 
 
 def test_a_pinned_cell_is_used_by_jobs_that_name_it_and_by_no_other() -> None:
@@ -254,7 +254,7 @@ def test_a_job_without_pods_is_cut_as_its_tenants_cells_are() -> None:
 
 
 def test_a_job_larger_than_the_cells_that_are_not_pinned_does_not_wait_for_the_pinned_one() -> None:
-    """It runs on what is free, outside its tenant's promise; it once waited for ever."""
+    """It runs on free devices outside its tenant's quota; it once waited forever."""
     shape = hived_cluster(ClusterSpec.from_mapping(TWO_CHAINS), "x", json.dumps(TWO_CHAINS))
     large = Job("j", Millis(0), 16, Millis(1000), vc="a", gpu_type="V100")
     assert simulate((large,), shape, "hived").outcomes[0].first_start == 0

@@ -27,7 +27,7 @@ from paictl.units import Millis
 
 COUNTED = [f"{name}{more}" for name in POLICIES for more in ("", ":suspend=2,resume=1,migrate=3,resize=2,profile=1")]
 SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", "pooled", "muri"})
-"""Policies that may put several jobs on a device."""
+"""Policies that can put several jobs on a device."""
 
 
 @st.composite
@@ -90,13 +90,13 @@ def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterShape, job
             assert outcome.service >= 0
         if least > size and outcome.ending is Ending.IMPOSSIBLE:
             assert outcome.first_start is None
-    late_first = sorted(jobs, key=lambda job: -job.submit)  # rows of one instant stay in their order
+    late_first = sorted(jobs, key=lambda job: -job.submit)  # rows of the same instant keep their order
     again = simulate(late_first, spec, policy, log=True)
     assert replace(again, wall_seconds=0) == replace(result, wall_seconds=0), "only ties go by row"
 
 
 class Crowded(Rates):
-    """Everybody goes the slower the more are near, and the more devices these have."""
+    """Every job is slower the more jobs are near it, and the more devices they have."""
 
     def __init__(self, cluster: Cluster, level: str) -> None:
         super().__init__(cluster)
@@ -110,7 +110,7 @@ class Crowded(Rates):
 
 
 class Restless(Policy):
-    """Starts, moves, resizes, takes away and stops by dice: whatever a policy may do."""
+    """Starts, moves, resizes, preempts and stops jobs at random: everything that a policy may do."""
 
     id, title, paper, transparent = "restless", "", "", True
 
@@ -129,27 +129,27 @@ class Restless(Policy):
 
     def plan(self, moment: Trigger) -> None:
         self.steps -= self.steps > 0
-        self.there = [one for one in [*self.there, *moment.arrived] if one not in moment.ended]
-        free = sorted(set(range(self.cluster.size)) - {device for one in self.there for device in one.devices})
-        for one in list(self.there):
-            wanted, what = tuple(free[: 1 + self.dice.below(one.gpus)]), self.dice.below(8)
-            if one.running and what == 0:
-                self.act(Preempt(one))
-            elif one.running and what == 1:
-                self.act(Stop(one))
-                self.there.remove(one)
-            elif one.running and what == 2 and len(wanted) == len(one.devices):
-                self.act(Migrate(one, wanted))
-                free = [device for device in free if device not in wanted]
-            elif one.running and what == 3 and wanted:
-                self.act(Resize(one, wanted))
-                free = [device for device in free if device not in wanted]
-            elif not one.running and wanted and (what or not self.steps):
-                self.act(Start(one, wanted))
-                free = [device for device in free if device not in wanted]
-            elif not one.running and self.dice.below(2):
+        self.there = [view for view in [*self.there, *moment.arrived] if view not in moment.ended]
+        free = sorted(set(range(self.cluster.size)) - {device for view in self.there for device in view.devices})
+        for view in list(self.there):
+            devices, action = tuple(free[: 1 + self.dice.below(view.gpus)]), self.dice.below(8)
+            if view.running and action == 0:
+                self.act(Preempt(view))
+            elif view.running and action == 1:
+                self.act(Stop(view))
+                self.there.remove(view)
+            elif view.running and action == 2 and len(devices) == len(view.devices):
+                self.act(Migrate(view, devices))
+                free = [device for device in free if device not in devices]
+            elif view.running and action == 3 and devices:
+                self.act(Resize(view, devices))
+                free = [device for device in free if device not in devices]
+            elif not view.running and devices and (action or not self.steps):
+                self.act(Start(view, devices))
+                free = [device for device in free if device not in devices]
+            elif not view.running and self.dice.below(2):
                 start = self.dice.below(self.cluster.size)
-                self.act(Colocate(one, (start,)))
+                self.act(Colocate(view, (start,)))
                 free = [device for device in free if device != start]
 
 
@@ -159,24 +159,24 @@ class Restless(Policy):
 def test_a_pace_is_always_that_beside_the_present_neighbours(
     level: str, spec: ClusterShape, jobs: list[Job], seed: int
 ) -> None:
-    """Whoever comes, goes, moves, grows or is stopped on a socket (a node, a device): `Invariants` asks the model."""
+    """Jobs arrive, end, move, grow and are stopped on a socket (node, device): `Invariants` compares with the model."""
     plain = [replace(job, elastic=None) for job in jobs]
     ended: list[str] = []
     Simulation(
-        Cluster(spec), Restless(spec, level, seed), in_order(plain), lambda one: ended.append(one.id),
+        Cluster(spec), Restless(spec, level, seed), in_order(plain), lambda outcome: ended.append(outcome.id),
         check=Invariants(shared=True),
     ).run()  # fmt: skip
-    assert sorted(ended) == sorted(one.id for one in plain)
+    assert sorted(ended) == sorted(job.id for job in plain)
 
 
 @pytest.mark.parametrize("policy", ["srtf", "srsf"])
 @settings(max_examples=60)
 @given(spec=clusters(), jobs=traces())
 def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: ClusterShape, jobs: list[Job]) -> None:
-    """The walk over everybody, written down plainly and a millisecond step at a time where something happens."""
+    """The plain walk over all jobs, at each instant at which anything happens."""
     plain = [replace(job, elastic=None) for job in jobs]
     result = simulate(plain, spec, policy)
-    assert {one.id: one.end for one in result.outcomes} == _by_hand(plain, spec, by_size=policy == "srsf")
+    assert {outcome.id: outcome.end for outcome in result.outcomes} == _by_hand(plain, spec, by_size=policy == "srsf")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: Clus
 @settings(max_examples=60)
 @given(spec=clusters(), jobs=traces())
 def test_after_every_event_those_run_whom_the_walk_picks(policy: str, spec: ClusterShape, jobs: list[Job]) -> None:
-    """The incremental walk against the plain one over everybody, with the policy's own keys."""
+    """The incremental walk against the plain one over all jobs, with the policy's own keys."""
 
     def check(engine: Simulation) -> None:
         ranked = engine.policy
@@ -227,22 +227,22 @@ def _by_hand(jobs: list[Job], spec: ClusterShape, *, by_size: bool) -> dict[str,
     ends: dict[str, int | None] = {job.id: None for job in jobs}
     coming = [job for job in in_order(jobs) if job.gpus <= size]
     rank = {job.id: number for number, job in enumerate(coming)}
-    left = {job.id: int(job.work) for job in coming}
+    remaining = {job.id: int(job.work) for job in coming}
     there: list[Job] = []
     runs: list[Job] = []
     now = 0
     while coming or there:
-        times = [now + left[job.id] for job in runs] + [int(job.submit) for job in coming[:1]]
+        times = [now + remaining[job.id] for job in runs] + [int(job.submit) for job in coming[:1]]
         at = min(times)
         for job in runs:
-            left[job.id] -= at - now
-            if not left[job.id]:
+            remaining[job.id] -= at - now
+            if not remaining[job.id]:
                 ends[job.id] = at
                 there.remove(job)
         now = at
         while coming and coming[0].submit <= now:
             there.append(coming.pop(0))
-        there.sort(key=lambda job: (left[job.id] * (job.gpus if by_size else 1), rank[job.id]))
+        there.sort(key=lambda job: (remaining[job.id] * (job.gpus if by_size else 1), rank[job.id]))
         free, runs = size, []
         for job in there:
             if job.gpus <= free:

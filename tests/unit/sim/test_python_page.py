@@ -1,4 +1,4 @@
-"""docs/simulator-python.md: its cells run in order and print what stands below them."""
+"""docs/simulator-python.md: its cells run in order and print the output that the page shows."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CELL = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.S)
 
 
 def played(page: str) -> list[tuple[str, str]]:
-    """What each cell of a page prints, and what the page says."""
+    """(output of a cell, output on the page) of each cell of a page."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    found = []
+    outputs = []
     for place, (source, expected) in enumerate(CELL.findall(page)):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(source, f"{PAGE.name}, cell {place}", "exec"), names)  # noqa: S102 - our own page
-        found.append((out.getvalue(), expected))
-    return found
+        outputs.append((out.getvalue(), expected))
+    return outputs
 
 
 def test_the_cells_print_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,9 +40,9 @@ def test_a_registered_class_replaces_the_one_before_but_none_of_ours(monkeypatch
     monkeypatch.setattr(table, "_LOADED", {})
     kind = table.policy_class("fifo")
     for _ in range(2):
-        made = type("Mine", (kind,), {"id": "mine"})
-        assert table.register(made) is made
-        assert table.policy_class("mine") is made
+        replacement = type("Mine", (kind,), {"id": "mine"})
+        assert table.register(replacement) is replacement
+        assert table.policy_class("mine") is replacement
     with pytest.raises(ParameterError, match="'fifo' is taken"):
         table.register(kind)
     with pytest.raises(ParameterError, match="does not set id"):

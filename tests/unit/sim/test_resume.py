@@ -36,9 +36,9 @@ def bare(run: RunResult) -> RunResult:
 
 
 def after(instants: int) -> Callable[[], bool]:
-    """Ask a run to stop after so many."""
-    left = iter(range(instants))
-    return lambda: next(left, None) is None
+    """A `stop` that is true after so many instants."""
+    remaining = iter(range(instants))
+    return lambda: next(remaining, None) is None
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "las:queues=60/300,knob=2,placement=consolidate"])
@@ -71,7 +71,7 @@ def ctrl_c() -> Iterator[None]:
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_keeps_how_far_the_runs_are(store: Path, processes: int) -> None:
-    trace, wanted = load("tenants"), [RunRequest(name, SPEC) for name in ("las:queues=3600/7200", "srtf", "fifo")]
+    trace, requests = load("tenants"), [RunRequest(name, SPEC) for name in ("las:queues=3600/7200", "srtf", "fifo")]
     pressed: list[float] = []
 
     def press(part: float) -> None:
@@ -79,13 +79,13 @@ def test_ctrl_c_keeps_how_far_the_runs_are(store: Path, processes: int) -> None:
             signal.raise_signal(signal.SIGINT)
         pressed.append(part)
 
-    kept = KeptRuns(trace, resume=False, folder=store)
+    kept_runs = KeptRuns(trace, resume=False, folder=store)
     with pytest.raises(KeyboardInterrupt):
-        play(trace.jobs, wanted, processes=processes, part=press, kept=kept)
+        play(trace.jobs, requests, processes=processes, part=press, kept=kept_runs)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert kept.number >= (1 if processes == 1 else 0)
-    again = play(trace.jobs, wanted, processes=processes, kept=KeptRuns(trace, resume=True, folder=store))
-    assert [bare(run) for run in again] == [bare(run) for run in play(trace.jobs, wanted, processes=1)]
+    assert kept_runs.number >= (1 if processes == 1 else 0)
+    again = play(trace.jobs, requests, processes=processes, kept=KeptRuns(trace, resume=True, folder=store))
+    assert [bare(run) for run in again] == [bare(run) for run in play(trace.jobs, requests, processes=1)]
     assert list(store.glob("*")) == [], "nothing is left to resume"
 
 
@@ -111,10 +111,10 @@ def test_what_was_kept_is_for_the_same_question_only(store: Path) -> None:
     with pytest.raises(PausedError) as paused:
         simulate(trace.jobs, SPEC, request.policy, stop=lambda: True)
     KeptRuns(trace, resume=True, folder=store).pause(request, paused.value.snapshot)
-    kept = KeptRuns(trace, resume=True, folder=store)
-    assert kept.snapshot(request) == paused.value.snapshot
+    kept_runs = KeptRuns(trace, resume=True, folder=store)
+    assert kept_runs.snapshot(request) == paused.value.snapshot
     for other in (replace(request, seed=1), replace(request, log=True), replace(request, cluster=homogeneous(9, 8))):
-        assert kept.snapshot(other) is None
+        assert kept_runs.snapshot(other) is None
     assert KeptRuns(trace, resume=False, folder=store).snapshot(request) is None
     assert KeptRuns(load("tiny"), resume=True, folder=store).snapshot(request) is None
 
@@ -130,14 +130,14 @@ def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
         if trial.nodes == 8:
             raise KeyboardInterrupt
 
-    kept = KeptRuns(trace, resume=False, folder=store)
+    kept_runs = KeptRuns(trace, resume=False, folder=store)
     with pytest.raises(KeyboardInterrupt):
-        size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf", tried=interrupt, kept=kept)
+        size(trace.jobs, NodeOffer("gpu", 8), [goal], "srtf", tried=interrupt, kept=kept_runs)
     assert len(list(store.glob("*.run"))) == 4
 
-    def counted(*given: Any, **more: Any) -> RunResult:
+    def counted(*arguments: Any, **more: Any) -> RunResult:
         played.append(1)
-        return simulate(*given, **more)
+        return simulate(*arguments, **more)
 
     monkeypatch.setattr("paictl.sim.parallel.simulate", counted)
     again = KeptRuns(trace, resume=True, folder=store)
@@ -196,9 +196,9 @@ def test_the_commands_say_how_to_resume(
     with monkeypatch.context() as patch:
         patch.setattr("paictl.sim.parallel._stoppable", lambda _: nullcontext(lambda: next(instants) > 100))
         assert paictl(command) == 130
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "--resume" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "--resume" in output.err
     assert paictl([*command, "--resume"]) == 0
     again = capsys.readouterr().out
     assert _without_time(again) == _without_time(whole)

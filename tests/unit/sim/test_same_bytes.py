@@ -1,4 +1,4 @@
-"""The same run is the same bytes: with any hash seed, and on every Python that is here."""
+"""The same run gives the same bytes, with any hash seed and on every installed Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ for policy in ("fifo", "backfill:placement=consolidate", "sjf", "srtf:resume=3",
 
 
 def digest(python: str, seed: str) -> str:
-    # only our sources and PyYAML, which another version can read: not the packages compiled for this one
+    # only our sources and PyYAML, which are pure Python: other packages are compiled for this version
     path = os.pathsep.join([str(ROOT), *([] if python == sys.executable else [str(Path(yaml.__file__).parent.parent)])])
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run([python, "-c", SCRIPT], check=True, capture_output=True, text=True, env=env).stdout
@@ -43,13 +43,13 @@ def digest(python: str, seed: str) -> str:
 
 def others() -> list[str]:
     """Other Pythons that work: pyenv's, or on the path; one of each version."""
-    found: list[str] = []
+    pythons: list[str] = []
     for minor in range(11, 16):
         pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
         candidates = [*map(str, pyenv), shutil.which(f"python3.{minor}") or ""]
         if minor != sys.version_info.minor:
-            found += [python for python in candidates if python and _works(python)][:1]
-    return found
+            pythons += [python for python in candidates if python and _works(python)][:1]
+    return pythons
 
 
 def _works(python: str) -> bool:

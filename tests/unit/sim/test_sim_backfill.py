@@ -1,4 +1,4 @@
-"""The tool that measures what backfill brings: its verdict, and what it measures."""
+"""The tool that measures the benefit of backfill: its verdict, and its figures."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_large_gangs_are_measured_and_no_others() -> None:
         Job("large", Millis(1_000), 32, Millis(60_000)),
         Job("small", Millis(2_000), 8, Millis(60_000)),
     ]
-    found = played(jobs, 4, "fifo")
-    assert found.waiting == 59.0
-    assert found.broken == 0
+    figures = played(jobs, 4, "fifo")
+    assert figures.waiting == 59.0
+    assert figures.broken == 0
     with pytest.raises(ValueError, match="no gang of 32"):
         played(jobs[:1], 4, "fifo")

@@ -1,4 +1,4 @@
-"""The rows of published figures and the table that they become: no row is lost, no reason is of no use."""
+"""The rows of published figures and their table: no row is lost, and every reason is needed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tools import sim_table
 
 
 def row(bound: str, published: float, reason: str = "") -> sim_table.Row:
-    wanted = sim_table.Play(("t",), "native", "1x1", "fifo", (0,), None)
-    return sim_table.Row("System", "row", wanted, "mean_jct", published, bound, reason)
+    play = sim_table.Play(("t",), "native", "1x1", "fifo", (0,), None)
+    return sim_table.Row("System", "row", play, "mean_jct", published, bound, reason)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_the_page_has_every_row_with_its_published_figure_and_reason() -> None:
         rows = sim_table.rows(path)
         lines = [line for line in blocks[rows[0].title].splitlines() if line.startswith("| ")][2:]
         assert len(lines) == len(rows), path.name
-        for line, one in zip(lines, rows, strict=True):
+        for line, row in zip(lines, rows, strict=True):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
-            assert cells[:2] == [one.name, f"`{one.play.policy}`"]
+            assert cells[:2] == [row.name, f"`{row.play.policy}`"]
             published, ours = (float(cell.replace(",", "")) for cell in cells[3:5])
-            assert published == pytest.approx(one.published, abs=1)
-            if re.fullmatch(r"[\d.]+ %|[\d.]+ points", one.bound):
-                assert bool(cells[7]) == (not one.within(ours)), line
-            assert cells[7] in ("", one.reason)
+            assert published == pytest.approx(row.published, abs=1)
+            if re.fullmatch(r"[\d.]+ %|[\d.]+ points", row.bound):
+                assert bool(cells[7]) == (not row.within(ours)), line
+            assert cells[7] in ("", row.reason)
 
 
 def test_rows_that_were_not_played_keep_their_lines(tmp_path: Path) -> None:

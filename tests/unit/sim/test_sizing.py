@@ -82,8 +82,8 @@ def test_a_job_that_never_runs_waits_for_ever() -> None:
 def test_the_cheapest_kind_of_node_wins_and_without_prices_the_fewest_devices() -> None:
     def answers(*prices: str) -> str | None:
         kinds = offers(["big=8", "small=3"], prices)
-        found = best([size(BURST, one, [target("max queueing <= 10m")], "fifo") for one in kinds])
-        return None if found is None else found.offer.type
+        answer = best([size(BURST, kind, [target("max queueing <= 10m")], "fifo") for kind in kinds])
+        return None if answer is None else answer.offer.type
 
     assert answers() == "big", "80 devices; small nodes hold no second job"
     assert answers("big=1", "small=9") == "big"
@@ -134,7 +134,7 @@ def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_failures_cost_nodes() -> None:
-    """A log takes two of ten nodes away for the whole time, of which a search without failures needs all ten."""
+    """A log fails two of ten nodes for the whole time, and a search without failures needs all ten."""
     goal, base = target("max queueing <= 10m"), homogeneous(4, 8)
     down = FailureModel(
         "log", log=tuple(LoggedOutage(line, base.nodes[line].name, None, Millis(0), None) for line in (0, 1))
@@ -156,7 +156,7 @@ def test_added_nodes_fail_too_and_the_answer_meets_its_target() -> None:
     assert calm.smallest.interruptions is None
     run = simulate(jobs, homogeneous(answer.smallest.nodes, 8), "fifo", failures=model)
     assert goal.value(run) <= goal.bound
-    assert sum(one.interruptions for one in run.outcomes) == answer.smallest.interruptions
+    assert sum(outcome.interruptions for outcome in run.outcomes) == answer.smallest.interruptions
 
 
 def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str])
     assert paictl([*words, "-o", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["failures"] == "node=10d,repair=12h"
-    assert all(one["interruptions"] > 0 and 0 < one["wasted"] < 1 for one in data["answers"][0]["trials"])
+    assert all(trial["interruptions"] > 0 and 0 < trial["wasted"] < 1 for trial in data["answers"][0]["trials"])
     assert paictl(words) == 0
     assert "INTERRUPTIONS" in capsys.readouterr().out
 
@@ -176,7 +176,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     (answer,) = data["answers"]
     assert data["best"] == 0
     assert answer["price_per_hour"] == pytest.approx(9.8 * answer["nodes"])
-    assert {one["nodes"]: one["met"] for one in answer["trials"]}[answer["nodes"]] is True
+    assert {trial["nodes"]: trial["met"] for trial in answer["trials"]}[answer["nodes"]] is True
     assert paictl(words) == 0
     assert f"{answer['nodes']} nodes of 8 gpu\n" in capsys.readouterr().out
     assert paictl(["sim", "size", "tenants", "--target", "p95 jct <= 1m"]) == 1

@@ -1,4 +1,4 @@
-"""What `--cluster` may say."""
+"""The values of `--cluster`."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ quotas: {research: 12}
     assert spec.quotas == {"research": 12}
     cluster = Cluster(spec)
     level = cluster.level
-    found = [level((0, 1)), level((0, 2)), level((0, 4)), level((0, 8)), level((0, 16)), level((0, 24))]
-    assert found == ["pcie", "socket", "node", "rack", "domain", "cluster"]
+    levels = [level((0, 1)), level((0, 2)), level((0, 4)), level((0, 8)), level((0, 16)), level((0, 24))]
+    assert levels == ["pcie", "socket", "node", "rack", "domain", "cluster"]
 
 
 @pytest.mark.parametrize(

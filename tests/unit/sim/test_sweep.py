@@ -1,4 +1,4 @@
-"""Sweeps: what ranges stand for, means with intervals, what differs, what is kept for --resume."""
+"""Sweeps: ranges, means with intervals, significant differences, and runs kept for --resume."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def test_seeds_are_numbers_and_ranges() -> None:
 
 
 def test_the_interval_is_students() -> None:
-    found = estimate([1.0, 2.0, 3.0, 4.0])
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.mean, found.count) == (2.5, 4)
-    assert found.high - found.mean == pytest.approx(3.182 * 1.2909944 / 2, rel=1e-6)
-    assert found.mean - found.low == pytest.approx(found.high - found.mean)
-    assert (found.certain, estimate([0.0, 10.0]).certain, estimate([5.0]).certain) == (True, False, False)
+    interval = estimate([1.0, 2.0, 3.0, 4.0])
+    assert interval.low is not None
+    assert interval.high is not None
+    assert (interval.mean, interval.count) == (2.5, 4)
+    assert interval.high - interval.mean == pytest.approx(3.182 * 1.2909944 / 2, rel=1e-6)
+    assert interval.mean - interval.low == pytest.approx(interval.high - interval.mean)
+    assert (interval.certain, estimate([0.0, 10.0]).certain, estimate([5.0]).certain) == (True, False, False)
 
 
 def runs_of(*policies: str, seeds: str = "1..3") -> list[SweepRun]:
@@ -117,13 +117,13 @@ def runs_of(*policies: str, seeds: str = "1..3") -> list[SweepRun]:
 def test_a_setting_has_means_over_traces_and_seeds_and_differences_to_the_first() -> None:
     runs = runs_of("fifo", BRANCHING)
     fifo, two, three = settings(runs)
-    assert [one.policy for one in (fifo, two, three)] == ["fifo", *expanded(BRANCHING)]
+    assert [setting.policy for setting in (fifo, two, three)] == ["fifo", *expanded(BRANCHING)]
     assert fifo.against == fifo.ratios == {}
-    for one in (fifo, two, three):
-        assert (one.estimates["mean_jct"].count, one.estimates["mean_jct"].over) == (2, "traces"), (
+    for setting in (fifo, two, three):
+        assert (setting.estimates["mean_jct"].count, setting.estimates["mean_jct"].over) == (2, "traces"), (
             "seeds of a trace share its jobs: they are one replication, whether the policy draws or not"
         )
-    means = {(one.trace, one.policy, one.seed): one.figures.mean_jct or 0 for one in runs}
+    means = {(run.trace, run.policy, run.seed): run.figures.mean_jct or 0 for run in runs}
     differences = [means[trace, two.policy, seed] - means[trace, "fifo", seed] for trace, _, seed in means]
     assert two.against["mean_jct"].mean < 0
     assert min(differences) <= two.against["mean_jct"].mean <= max(differences)
@@ -170,19 +170,19 @@ def test_many_seeds_of_two_traces_do_not_pass_for_many_traces() -> None:
     rows = [("fifo", trace, seed, jct, 0.5) for trace, jct in (("a", 10.0), ("b", 30.0)) for seed in range(20)]
     rows += [("easy", trace, seed, jct + seed / 100, 0.5) for _, trace, seed, jct, _ in rows]
     _, easy = settings(made_up(*rows))
-    found = easy.estimates["mean_jct"]
-    assert found.count == 2
-    assert found.high is not None
-    assert found.high > 100, "t of two values, not of forty"
+    interval = easy.estimates["mean_jct"]
+    assert interval.count == 2
+    assert interval.high is not None
+    assert interval.high > 100, "t of two values, not of forty"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_the_mean_is_within_its_interval(values: list[float]) -> None:
-    found = estimate(values, least=0.0, most=1.0)
-    assert (found.low is None) == (len(values) == 1)
-    if found.low is not None and found.high is not None:
-        assert 0 <= found.low <= found.mean + 1e-12
-        assert found.mean - 1e-12 <= found.high <= 1
+    interval = estimate(values, least=0.0, most=1.0)
+    assert (interval.low is None) == (len(values) == 1)
+    if interval.low is not None and interval.high is not None:
+        assert 0 <= interval.low <= interval.mean + 1e-12
+        assert interval.mean - 1e-12 <= interval.high <= 1
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_results_as_json_csv_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["sim", "sweep", "tiny", "--policy", BRANCHING, "--cluster", "2x4", "--cluster", "1x4", "--seed", "1..2"]
     assert paictl([*words, "--csv", str(table), "--plot", str(plot), "-o", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [(one["policy"], one["cluster"]) for one in data["settings"]] == [
+    assert [(setting["policy"], setting["cluster"]) for setting in data["settings"]] == [
         (policy, cluster) for cluster in ("2x4", "1x4") for policy in expanded(BRANCHING)
     ]  # fmt: skip
     assert len(data["runs"]) == 8
@@ -222,7 +222,7 @@ def test_results_as_json_csv_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFi
     assert [(row["factor"], row["seed"]) for row in rows[:4]] == [("2", "1"), ("2", "2"), ("3", "1"), ("3", "2")]
     assert float(rows[0]["mean_jct"]) == data["runs"][0]["mean_jct"]
     root = ElementTree.fromstring(plot.read_text(encoding="utf-8"))  # noqa: S314 - our own
-    shown = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    shown = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"mean_jct", "makespan", "2x4", "1x4"} <= set(shown)
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) >= 4 * 8
     assert paictl(words) == 0
@@ -236,16 +236,16 @@ def test_a_plot_of_one_setting_without_differences_can_be_drawn() -> None:
     assert len(sweep_csv(runs).splitlines()) == 2
 
 
-# --- how far it is, and what is kept
+# --- progress, and kept runs
 
 
 def test_how_far_a_run_is_rises_to_the_end() -> None:
-    seen: list[float] = []
+    values: list[float] = []
     jobs = load("tenants").jobs * 1
-    simulate(jobs, homogeneous(1, 8), "las:queues=60/300/900", part=seen.append)
-    assert len(seen) >= 1
-    assert seen == sorted(seen)
-    assert 0 < seen[-1] <= 1
+    simulate(jobs, homogeneous(1, 8), "las:queues=60/300/900", part=values.append)
+    assert len(values) >= 1
+    assert values == sorted(values)
+    assert 0 < values[-1] <= 1
     assert LOOK > 0
 
 
@@ -253,7 +253,7 @@ def test_an_interrupted_command_resumes_with_the_runs_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
-    trace, wanted = load("tiny"), [RunRequest(name, homogeneous(2, 4)) for name in ("fifo", "srtf", "las")]
+    trace, requests = load("tiny"), [RunRequest(name, homogeneous(2, 4)) for name in ("fifo", "srtf", "las")]
     played: list[str] = []
 
     def broken(jobs: object, spec: object, policy: str, **more: object) -> object:
@@ -264,11 +264,11 @@ def test_an_interrupted_command_resumes_with_the_runs_that_are_missing(
 
     monkeypatch.setattr("paictl.sim.parallel.simulate", broken)
     with pytest.raises(KeyboardInterrupt):
-        play(trace.jobs, wanted, processes=1, kept=KeptRuns(trace, resume=False, folder=tmp_path))
+        play(trace.jobs, requests, processes=1, kept=KeptRuns(trace, resume=False, folder=tmp_path))
     assert len(list(tmp_path.iterdir())) == 2, "what is done is left"
-    again = play(trace.jobs, wanted, processes=1, kept=KeptRuns(trace, resume=True, folder=tmp_path))
+    again = play(trace.jobs, requests, processes=1, kept=KeptRuns(trace, resume=True, folder=tmp_path))
     assert played == ["fifo", "srtf", "las", "las"]
-    assert [figures(one) for one in again] == [figures(one) for one in play(trace.jobs, wanted, processes=1)]
+    assert [figures(run) for run in again] == [figures(run) for run in play(trace.jobs, requests, processes=1)]
     assert list(tmp_path.iterdir()) == [], "a finished command leaves nothing"
 
 
@@ -277,15 +277,15 @@ def test_kept_runs_are_only_those_of_the_same_trace_policy_cluster_and_seed(
 ) -> None:
     monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
     trace, request = load("tiny"), RunRequest("fifo", homogeneous(2, 4), 1)
-    kept = KeptRuns(trace, resume=True, folder=tmp_path / "cache")
-    kept.put(request, simulate(trace.jobs, request.cluster, "fifo", seed=1))
+    kept_runs = KeptRuns(trace, resume=True, folder=tmp_path / "cache")
+    kept_runs.put(request, simulate(trace.jobs, request.cluster, "fifo", seed=1))
     assert (tmp_path / "cache").stat().st_mode & 0o077 == 0
-    assert kept.get(request) is not None
-    assert kept.get(RunRequest("fifo", homogeneous(2, 4), 2)) is None
-    assert kept.get(RunRequest("fifo", homogeneous(2, 8), 1)) is None
+    assert kept_runs.get(request) is not None
+    assert kept_runs.get(RunRequest("fifo", homogeneous(2, 4), 2)) is None
+    assert kept_runs.get(RunRequest("fifo", homogeneous(2, 8), 1)) is None
     assert KeptRuns(load("tenants"), resume=True, folder=tmp_path / "cache").get(request) is None
     next((tmp_path / "cache").iterdir()).write_bytes(b"garbage")
-    assert kept.get(request) is None, "what cannot be read is played again"
+    assert kept_runs.get(request) is None, "what cannot be read is played again"
 
 
 def test_a_parquet_file_has_the_rows_of_the_csv_file_with_types(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sockets of machines: every split, what it is worth, and a book that forgets nothing."""
+"""Sockets of machines: all splits, their utility, and books that stay consistent."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def view(number: int, gpus: int, **more: object) -> JobView:
 
 
 def book(*nodes: int, sockets: int = 2, types: str = "") -> Bipartition:
-    made = tuple(
+    specs = tuple(
         Node(f"n{i}", size, types[i] if types else "gpu", (("socket", max(1, size // sockets)),))
         for i, size in enumerate(nodes)
     )
-    return Bipartition(Cluster(ClusterShape("", made)), "socket")
+    return Bipartition(Cluster(ClusterShape("", specs)), "socket")
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(0, 12))
 def test_splits_are_all_that_there_are(free: list[int], number: int) -> None:
-    wanted = [row for row in product(*(range(count + 1) for count in free)) if sum(row) == number]
-    if wanted:
-        assert sorted(splits(free, number)) == wanted
+    expected = [row for row in product(*(range(count + 1) for count in free)) if sum(row) == number]
+    if expected:
+        assert sorted(splits(free, number)) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,22 @@ def test_who_is_apart_already_feels_less_of_a_neighbour() -> None:
 
 def test_the_system_sees_the_harm_to_others_and_what_stays_free() -> None:
     victim = machine(1, 2, residents=(Resident(1, (0,)),))
-    here, there = judge(2, (1, 0), victim, KINDS), judge(2, (0, 1), victim, KINDS)
-    assert here.job == there.job == 1.0
+    near_victim, apart = judge(2, (1, 0), victim, KINDS), judge(2, (0, 1), victim, KINDS)
+    assert near_victim.job == apart.job == 1.0
     root = FLOOR ** (1 / 3)
-    harm, left = ((FLOOR + 0.64) / 2) ** (1 / 3), 0.5 ** (1 / 3)
-    assert here.system == pytest.approx(3 * root / (root + harm + left))
-    assert there.system == pytest.approx(3 * root / (root + root + left))
+    harm, fragments = ((FLOOR + 0.64) / 2) ** (1 / 3), 0.5 ** (1 / 3)
+    assert near_victim.system == pytest.approx(3 * root / (root + harm + fragments))
+    assert apart.system == pytest.approx(3 * root / (root + root + fragments))
     assert judge(0, (0, 2), machine(0, 2), KINDS).system == pytest.approx(1.0), "a full machine has no fragments"
 
 
 def test_mappings_go_from_the_best_of_the_system_to_the_best_of_the_job() -> None:
     near = machine(2, 2, residents=(Resident(2, (0,)), Resident(2, (1,))))
-    found = mappings(3, 2, near, KINDS)
+    ordered = mappings(3, 2, near, KINDS)
     every = [judge(3, counts, near, KINDS) for counts in splits(near.free, 2)]
-    assert found[0].system == max(one.system for one in every)
-    assert found[-1].job == max(one.job for one in every)
-    assert all(a.system >= b.system and a.job < b.job for a, b in pairwise(found))
+    assert ordered[0].system == max(candidate.system for candidate in every)
+    assert ordered[-1].job == max(candidate.job for candidate in every)
+    assert all(a.system >= b.system and a.job < b.job for a, b in pairwise(ordered))
 
 
 @given(
@@ -115,35 +115,39 @@ def test_mappings_go_from_the_best_of_the_system_to_the_best_of_the_job() -> Non
 def test_the_choice_is_the_best_of_all_that_reach_the_minimum(
     free: tuple[int, int], number: int, kind: int, beside: list[tuple[int, tuple[int, ...]]], least: float
 ) -> None:
-    shape = machine(*free, residents=tuple(Resident(*one) for one in beside))
+    shape = machine(*free, residents=tuple(Resident(*neighbour) for neighbour in beside))
     every = [judge(kind, counts, shape, KINDS) for counts in splits(free, number)] if sum(free) >= number else []
-    enough = [one for one in every if one.job >= least]
-    found = next((one for one in mappings(kind, number, shape, KINDS) if one.job >= least), None) if every else None
-    assert (found is None) == (not enough)
-    assert found is None or found.system == max(one.system for one in enough)
+    enough = [candidate for candidate in every if candidate.job >= least]
+    chosen = (
+        next((mapping for mapping in mappings(kind, number, shape, KINDS) if mapping.job >= least), None)
+        if every
+        else None
+    )
+    assert (chosen is None) == (not enough)
+    assert chosen is None or chosen.system == max(candidate.system for candidate in enough)
 
 
 def test_the_first_of_equal_machines_is_taken_and_the_one_with_less_left_goes_first() -> None:
-    given_book = book(4, 4, 4)
-    assert given_book.take(view(0, 2), 2) == (0, 1)
-    assert given_book.take(view(1, 2), 2) == (2, 3), "it fills the machine"
-    assert given_book.take(view(2, 3), 3) == (4, 5, 6)
+    placer = book(4, 4, 4)
+    assert placer.take(view(0, 2), 2) == (0, 1)
+    assert placer.take(view(1, 2), 2) == (2, 3), "it fills the machine"
+    assert placer.take(view(2, 3), 3) == (4, 5, 6)
 
 
 def test_a_job_of_one_type_goes_to_that_type() -> None:
-    given_book = book(4, 4, types="ab")
-    assert given_book.take(view(0, 2, gpu_type="b"), 2) == (4, 5)
-    assert given_book.take(view(1, 3, gpu_type="b"), 3) is None
-    assert given_book.free == 6
+    placer = book(4, 4, types="ab")
+    assert placer.take(view(0, 2, gpu_type="b"), 2) == (4, 5)
+    assert placer.take(view(1, 3, gpu_type="b"), 3) is None
+    assert placer.free == 6
 
 
 def test_what_fits_on_no_machine_gets_whole_ones_and_a_part() -> None:
-    given_book = book(4, 4, 4)
-    given_book.take(view(0, 1), 1)
-    assert given_book.take(view(1, 6), 6) == (2, 3, 4, 5, 6, 7), "the rest beside the other job, on a socket of its own"
-    before = given_book.free
-    assert given_book.take(view(2, 8), 8) is None
-    assert given_book.free == before == 5, "what was found for it is free again"
+    placer = book(4, 4, 4)
+    placer.take(view(0, 1), 1)
+    assert placer.take(view(1, 6), 6) == (2, 3, 4, 5, 6, 7), "the rest beside the other job, on a socket of its own"
+    before = placer.free
+    assert placer.take(view(2, 8), 8) is None
+    assert placer.free == before == 5, "what was found for it is free again"
 
 
 STEPS = st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 9)), max_size=25)
@@ -154,22 +158,22 @@ STEPS = st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 9)),
 def test_the_book_is_what_a_count_from_the_beginning_gives(
     steps: list[tuple[bool, int, int]], nodes: tuple[int, ...]
 ) -> None:
-    given_book = book(*nodes)
+    placer = book(*nodes)
     held: dict[int, tuple[int, ...]] = {}
     for number, (takes, gpus, which) in enumerate(steps):
         if takes and gpus <= sum(nodes):
-            found = given_book.take(view(number, gpus, model=f"m{gpus % 2}"), gpus)
-            if found is not None:
-                assert len(set(found)) == gpus
-                assert not set(found) & {device for devices in held.values() for device in devices}
-                held[number] = found
+            placed = placer.take(view(number, gpus, model=f"m{gpus % 2}"), gpus)
+            if placed is not None:
+                assert len(set(placed)) == gpus
+                assert not set(placed) & {device for devices in held.values() for device in devices}
+                held[number] = placed
             elif not held:
                 raise AssertionError(f"an idle cluster has no place for {gpus} devices")
         elif held:
-            given_book.give(held.pop(sorted(held)[which % len(held)]))
-        assert given_book.free == sum(nodes) - sum(map(len, held.values()))
+            placer.give(held.pop(sorted(held)[which % len(held)]))
+        assert placer.free == sum(nodes) - sum(map(len, held.values()))
     for number in sorted(held):
-        given_book.give(held[number])
-    assert given_book._open == book(*nodes)._open
-    assert given_book._free == book(*nodes)._free
-    assert not given_book._owner
+        placer.give(held[number])
+    assert placer._open == book(*nodes)._open
+    assert placer._free == book(*nodes)._free
+    assert not placer._owner

@@ -1,4 +1,4 @@
-"""Trials: which jobs would find a place, by counts, as the books themselves say."""
+"""Trials: the jobs that fit by counts are those that the placement itself would place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sia and Pollux: what jobs measure, how many devices they may have, what a restart costs, which batch size follows."""
+"""Sia and Pollux: measurements of jobs, numbers of devices, the cost of restarts, and batch sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLLUX = "pollux:population=20,generations=15"
 
 
 def times(sample: float, network: float, most: int = 64) -> StepTimes:
-    """A step takes so long for each sample of a replica; the network, where there are several, so long."""
+    """Seconds of a step for each sample of a replica, and of the network between several replicas."""
     rows: dict[tuple[int, ...], tuple[tuple[int, float, float], ...]] = {
         placement: tuple(
             (size, 0.01 + sample * size + wire, wire) for size in (8, 16, 32, most)
@@ -34,9 +34,9 @@ def times(sample: float, network: float, most: int = 64) -> StepTimes:
 
 def profile(*, epochs: int = 10, steps: float = 400.0, var: float = 50.0, **types: StepTimes) -> TrainingProfile:
     """Gradients so noisy that large batches are worth it; epochs of equal length."""
-    found = {kind.replace("any", ""): one for kind, one in types.items()} or {"": times(0.002, 0.005)}
+    by_type = {kind.replace("any", ""): type_times for kind, type_times in types.items()} or {"": times(0.002, 0.005)}
     rows = tuple(((epoch + 1) * steps, 1.0, var) for epoch in range(epochs))
-    return TrainingProfile("net", epochs, found, {32: rows, 512: rows}, {}, restart=20.0, believed=30.0)
+    return TrainingProfile("net", epochs, by_type, {32: rows, 512: rows}, {}, restart=20.0, believed=30.0)
 
 
 def test_a_placement_with_one_measured_batch_size_has_that_and_no_other() -> None:
@@ -55,7 +55,7 @@ def play(jobs: list[Job], cluster: ClusterShape, policy: str) -> RunResult:
 
 @given(batch=st.integers(32, 512), var=st.floats(0, 1e4), replicas=st.sampled_from([1, 2, 4]))
 def test_steps_take_as_long_as_progress(batch: int, var: float, replicas: int) -> None:
-    """What a reader makes of a profile, and what `pollux` plays by it, are the same seconds."""
+    """A reader's work for a profile and the run time under `pollux` are the same seconds."""
     training = profile(var=var)
     size = training.asked(batch, replicas, "", (replicas,))
     step, sync = training.step("", (replicas,), size.local)
@@ -77,16 +77,16 @@ def sizes(result: RunResult, name: str) -> list[int]:
 
 
 def test_progress_is_gain_by_time_of_a_step() -> None:
-    one = profile(slow=times(0.002, 0.005))
+    training = profile(slow=times(0.002, 0.005))
     # 4 passes of 16 on 2 devices: a batch of 128, four times the initial one
     gain = (50 + 1) / (50 / 4 + 1)
     step, sync = 0.01 + 0.002 * 16 + 0.005, 0.005
-    assert one.speed("slow", (2,), BatchSize(16, 4), 3) == pytest.approx(gain / (step + 3 * (step - sync)))
+    assert training.speed("slow", (2,), BatchSize(16, 4), 3) == pytest.approx(gain / (step + 3 * (step - sync)))
 
 
 def test_an_epoch_is_found_by_progress_and_the_last_one_never_ends() -> None:
-    one = profile(epochs=4)
-    assert [one.epoch(part) for part in (0.0, 0.249, 0.25, 0.5, 0.99, 1.0)] == [0, 0, 1, 2, 3, 3]
+    training = profile(epochs=4)
+    assert [training.epoch(part) for part in (0.0, 0.249, 0.25, 0.5, 0.99, 1.0)] == [0, 0, 1, 2, 3, 3]
 
 
 @pytest.mark.parametrize("policy", ["sia", POLLUX])
@@ -172,4 +172,4 @@ def test_the_seed_alone_decides_a_search() -> None:
         for seed in (1, 1, 2, 3)
     ]
     assert ends[0] == ends[1]
-    assert len({str(one) for one in ends}) > 1
+    assert len({str(end) for end in ends}) > 1

@@ -1,4 +1,4 @@
-"""Chronus: what is promised is kept, what is left goes to the smallest; minutes, leases of 20, slots of 5."""
+"""Chronus: promises are kept, the remaining devices go to the smallest service; minutes, leases of 20, slots of 5."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ CHRONUS = f"chronus:solver=greedy,{FREE}"
 
 
 def admitted(jobs: list[Job], policy: str = CHRONUS, devices: int = 1) -> dict[str, float]:
-    return {one.id: one.notes["admitted"] for one in play(jobs, policy, devices).outcomes if "admitted" in one.notes}
+    return {
+        outcome.id: outcome.notes["admitted"]
+        for outcome in play(jobs, policy, devices).outcomes
+        if "admitted" in outcome.notes
+    }
 
 
-def met(one: JobOutcome) -> bool:
-    return one.end is not None and any(one.end <= deadline.time for deadline in one.deadlines)
+def met(outcome: JobOutcome) -> bool:
+    return outcome.end is not None and any(outcome.end <= deadline.time for deadline in outcome.deadlines)
 
 
 def test_a_promise_is_made_only_where_there_is_room_for_it() -> None:
@@ -56,9 +60,9 @@ def test_a_promised_job_runs_before_a_shorter_one_without_deadline() -> None:
 
 def test_what_is_left_goes_to_the_smallest_service() -> None:
     jobs = [job("wide", 0, 2, 10), job("long", 0, 1, 15), job("short", 0, 1, 12)]
-    found = ends(jobs, CHRONUS, 2)
-    assert (found["short"], found["long"]) == (12, 15)
-    assert found["wide"] == 25
+    times = ends(jobs, CHRONUS, 2)
+    assert (times["short"], times["long"]) == (12, 15)
+    assert times["wide"] == 25
 
 
 def test_who_can_make_no_deadline_any_more_comes_last() -> None:
@@ -96,9 +100,9 @@ def test_jobs_admitted_in_one_lease_move_for_each_other() -> None:
 
 def test_whoever_runs_stays_until_its_lease_ends() -> None:
     jobs = [job("free", 0, 1, 60), job("due", 1, 1, 10, 100), job("short", 1, 1, 2)]
-    found = play(jobs, CHRONUS).outcomes
-    assert {one.id: (one.first_start or 0) / MINUTE for one in found}["short"] >= 20
-    assert all(met(one) for one in found if one.deadlines)
+    outcomes = play(jobs, CHRONUS).outcomes
+    assert {outcome.id: (outcome.first_start or 0) / MINUTE for outcome in outcomes}["short"] >= 20
+    assert all(met(outcome) for outcome in outcomes if outcome.deadlines)
 
 
 @pytest.mark.parametrize("solver", ["greedy", "highs"])
@@ -115,5 +119,5 @@ def test_whoever_was_promised_meets_its_deadline(solver: str, rows: list[tuple[i
         for i, (at, gpus, span, slack) in enumerate(rows)
     ]
     result = simulate(jobs, homogeneous(1, 8), f"chronus:solver={solver}", check=Invariants())
-    assert [one.id for one in result.outcomes if one.notes.get("admitted") and not met(one)] == []
-    assert all(one.end is not None for one in result.outcomes)
+    assert [outcome.id for outcome in result.outcomes if outcome.notes.get("admitted") and not met(outcome)] == []
+    assert all(outcome.end is not None for outcome in result.outcomes)

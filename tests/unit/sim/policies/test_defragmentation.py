@@ -1,4 +1,4 @@
-"""Defragmentation on simulated time: scattered gangs move so that a larger one that waits can start."""
+"""Defragmentation in simulated time: scattered gangs move so that a larger waiting gang can start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def job(name: str, gpus: int, at: int, minutes: int, share: Share = Share.GUARAN
 
 
 def scattered(share: Share) -> list[Job]:
-    """On four nodes half of three is free from minute 10 on, and a gang of a whole one comes."""
+    """From minute 10 on, half of three of the four nodes is free, and a gang of a whole node arrives."""
     small = [job(f"small{number}", 2, 0, 10 if number in (1, 3, 5) else 600, share) for number in range(8)]
     return [*small, job("large", 4, 20, 100, share)]
 
@@ -41,8 +41,8 @@ def shape() -> ClusterShape:
     return replace(homogeneous(4, 4), quotas={"a": 16})
 
 
-def events(result: RunResult, what: str) -> list[tuple[float, str]]:
-    return [(one.time / MINUTE, one.job) for one in result.log if one.what == what]
+def events(result: RunResult, kind: str) -> list[tuple[float, str]]:
+    return [(entry.time / MINUTE, entry.job) for entry in result.log if entry.what == kind]
 
 
 @pytest.mark.parametrize("share", list(Share))
@@ -54,7 +54,7 @@ def test_a_gang_moves_so_that_a_larger_one_starts(share: Share) -> None:
     ((at, mover),) = events(result, "migrate")
     assert events(result, "start")[-1] == (at, "large")
     assert at == 60
-    moved = next(one for one in result.outcomes if one.id == mover)
+    moved = next(outcome for outcome in result.outcomes if outcome.id == mover)
     assert moved.lost == 10 * MINUTE, "since its checkpoint"
     assert moved.end == (600 + 10 + 5) * MINUTE, "it does that again, after five minutes to start"
     counters = result.counters
@@ -76,7 +76,7 @@ def test_a_move_loses_only_what_was_done_since_the_last_checkpoint() -> None:
     options = "hived:defragment=17m,checkpoint=10m,migrate=1m"
     result = simulate(scattered(Share.OPPORTUNISTIC), shape(), options, log=True)
     ((at, mover),) = events(result, "migrate")
-    moved = next(one for one in result.outcomes if one.id == mover)
+    moved = next(outcome for outcome in result.outcomes if outcome.id == mover)
     assert (at, moved.lost, moved.end) == (34, 4 * MINUTE, (600 + 4 + 1) * MINUTE)
 
 
@@ -107,17 +107,19 @@ def test_whoever_moves_runs_again_and_the_books_agree(seed: int, options: str, f
         assert isinstance(policy, Hived)
         state = policy.cells.engine.state
         validate(state)
-        assert {str(one.number) for one in engine.live.values() if one.devices} == set(state.groups.by_name)
-        for one in engine.live.values():
-            assert policy.held(engine._views[one.number]) == one.devices
+        assert {str(progress.number) for progress in engine.live.values() if progress.devices} == set(
+            state.groups.by_name
+        )
+        for progress in engine.live.values():
+            assert policy.held(engine._views[progress.number]) == progress.devices
 
     failures = FailureModel("drawn", node=Millis(300_000), repair=Millis(15_000), checkpoint=Millis(5_000))
     result = simulate(
         jobs, replace(homogeneous(6, 4), quotas=quotas), f"hived:defragment=10s,migrate=2s{options}",
         check=check, failures=failures if failing else None,
     )  # fmt: skip
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
-    assert result.counters["moved"] == sum(one.migrations for one in result.outcomes)
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
+    assert result.counters["moved"] == sum(outcome.migrations for outcome in result.outcomes)
 
 
 # --- accounts
@@ -148,12 +150,12 @@ MIXED = replace(homogeneous(4, 4), quotas={"a": 8, "b": 4})
 
 
 def agreed(jobs: list[Job], options: str) -> RunResult:
-    """A run in which no device is held but for work that counts, work that is lost, and restarts after moves."""
+    """A run whose device time is exactly work that counts, lost work, and restarts after moves."""
     result = simulate(jobs, MIXED, f"hived:{options}")
-    lost = sum(one.gpus * one.lost for one in result.outcomes)
-    held = sum(one.service for one in result.outcomes)
-    work = sum(one.gpus * job.work for one in result.outcomes for job in jobs if one.id == job.id)
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    lost = sum(outcome.gpus * outcome.lost for outcome in result.outcomes)
+    held = sum(outcome.service for outcome in result.outcomes)
+    work = sum(outcome.gpus * job.work for outcome in result.outcomes for job in jobs if outcome.id == job.id)
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
     assert result.counters["moved_hours"] == pytest.approx(lost / 3_600_000, abs=2e-6)
     assert result.counters["moved_idle_hours"] == pytest.approx((held - work - lost) / 3_600_000, abs=2e-6)
     return result
@@ -180,20 +182,20 @@ def drawn(seed: int) -> list[Job]:
 
 
 def test_a_gang_that_moves_again_before_it_has_started_loses_no_work_twice() -> None:
-    """Until it has started it has nothing to lose, and the rest of its restart is not lost to the first move."""
+    """Until it has restarted it has no work to lose, and the rest of its restart does not count for the first move."""
     result = agreed(drawn(6), "defragment=1s,migrate=5s")
-    assert max(one.migrations for one in result.outcomes) == 2
+    assert max(outcome.migrations for outcome in result.outcomes) == 2
 
 
 @settings(max_examples=10)
 @given(jobs=traces(), factor=st.sampled_from([2, 3, 10]))
 def test_time_has_no_unit(jobs: list[Job], factor: int) -> None:
-    """Everything that takes time takes `factor` times as long: so does every wait, and the same gangs move."""
-    jobs = [replace(job, priority=0) for job in jobs]  # others round what a move weighs
+    """If all times are `factor` times as long, so are all waits, and the same gangs move."""
+    jobs = [replace(job, priority=0) for job in jobs]  # other priorities round the weight of a move
     slow = [replace(job, submit=Millis(factor * job.submit), work=Millis(factor * job.work)) for job in jobs]
-    one = simulate(jobs, MIXED, "hived:defragment=2s,migrate=3s,checkpoint=8s")
+    base = simulate(jobs, MIXED, "hived:defragment=2s,migrate=3s,checkpoint=8s")
     other = simulate(slow, MIXED, f"hived:defragment={2 * factor}s,migrate={3 * factor}s,checkpoint={8 * factor}s")
-    assert [(row.id, factor * (row.end or 0), row.migrations, factor * row.lost) for row in one.outcomes] == [
+    assert [(row.id, factor * (row.end or 0), row.migrations, factor * row.lost) for row in base.outcomes] == [
         (row.id, row.end, row.migrations, row.lost) for row in other.outcomes
     ]
 
@@ -201,7 +203,7 @@ def test_time_has_no_unit(jobs: list[Job], factor: int) -> None:
 @settings(max_examples=10)
 @given(jobs=traces(), shuffled=st.randoms(use_true_random=False))
 def test_neither_names_nor_the_order_of_rows_matter(jobs: list[Job], shuffled: random.Random) -> None:
-    """As long as no two jobs come at one instant: then it is rows that decide."""
+    """Unless two jobs arrive at the same instant, when the order of rows decides."""
     apart = [replace(job, submit=Millis(job.submit + 10 * number)) for number, job in enumerate(jobs)]
     names = [f"job-{number}" for number in range(len(jobs))]
     shuffled.shuffle(names)
@@ -209,14 +211,14 @@ def test_neither_names_nor_the_order_of_rows_matter(jobs: list[Job], shuffled: r
     others = [replace(job, id=named[job.id], user="eve", vc=f"vc-{job.vc}") for job in apart]
     shuffled.shuffle(others)
     options = "hived:defragment=2s,migrate=3s,checkpoint=8s"
-    one = simulate(apart, MIXED, options)
+    original = simulate(apart, MIXED, options)
     other = simulate(
         others, replace(MIXED, quotas={f"vc-{vc}": number for vc, number in MIXED.quotas.items()}), options
     )
-    assert {named[row.id]: (row.first_start, row.end, row.migrations, row.lost) for row in one.outcomes} == {
+    assert {named[row.id]: (row.first_start, row.end, row.migrations, row.lost) for row in original.outcomes} == {
         row.id: (row.first_start, row.end, row.migrations, row.lost) for row in other.outcomes
     }
-    assert {key: value for key, value in one.counters.items() if key.startswith("moved")} == {
+    assert {key: value for key, value in original.counters.items() if key.startswith("moved")} == {
         key: value for key, value in other.counters.items() if key.startswith("moved")
     }
 

@@ -1,4 +1,4 @@
-"""EDF and its stronger brother on the grid of Chronus; all times in minutes, leases of 20 and slots of 5."""
+"""EDF and its stronger variant on Chronus' time grid; times in minutes, leases of 20 and slots of 5."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def play(jobs: list[Job], policy: str, devices: int = 1) -> RunResult:
 
 
 def ends(jobs: list[Job], policy: str, devices: int = 1) -> dict[str, float]:
-    return {one.id: (one.end or 0) / MINUTE for one in play(jobs, policy, devices).outcomes}
+    return {outcome.id: (outcome.end or 0) / MINUTE for outcome in play(jobs, policy, devices).outcomes}
 
 
 @pytest.mark.parametrize("policy", [f"edf:{FREE}", f"edf-infeasible-last:{FREE}"])
@@ -120,30 +120,30 @@ def test_the_first_of_each_size_are_all_that_a_walk_down_the_whole_ranking_would
     cluster = mixed([("a", 1, 4), ("b", 1, 3)])
     quick = simulate(jobs, cluster, policy, check=Invariants()).outcomes
 
-    def ranked(here: Ordered, among: Iterable[JobView]) -> list[JobView]:
-        return sorted(among, key=lambda one: (here.rank(one)[0], one.number))
+    def ranked(policy: Ordered, among: Iterable[JobView]) -> list[JobView]:
+        return sorted(among, key=lambda view: (policy.rank(view)[0], view.number))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             Ordered,
             "lease_ends",
-            lambda here: here.replace(ranked(here, [*here.running.values(), *here.waiting.values()])),
+            lambda policy: policy.replace(ranked(policy, [*policy.running.values(), *policy.waiting.values()])),
         )
-        patch.setattr(Ordered, "slot_ends", lambda here: here.fill(ranked(here, here.waiting.values())))
+        patch.setattr(Ordered, "slot_ends", lambda policy: policy.fill(ranked(policy, policy.waiting.values())))
         assert simulate(jobs, cluster, policy).outcomes == quick
 
 
 @pytest.mark.parametrize("policy", ["edf", "edf-infeasible-last"])
 def test_who_waits_is_ranked_when_it_comes_and_not_at_every_slot(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = {"edf": Edf, "edf-infeasible-last": EdfInfeasibleLast}[policy]
-    rank, asked = kind.rank, 0
+    rank, calls = kind.rank, 0
 
-    def counted(here: Edf | EdfInfeasibleLast, one: JobView) -> tuple[Key, Millis | None]:
-        nonlocal asked
-        asked += 1
-        return rank(here, one)
+    def counted(policy: Edf | EdfInfeasibleLast, view: JobView) -> tuple[Key, Millis | None]:
+        nonlocal calls
+        calls += 1
+        return rank(policy, view)
 
     monkeypatch.setattr(kind, "rank", counted)
     jobs = [job(str(place), 0, 1, 5, 1000 + place) for place in range(200)]
     assert len(ends(jobs, f"{policy}:{FREE},lease=5m")) == 200
-    assert asked < 3 * len(jobs)
+    assert calls < 3 * len(jobs)

@@ -1,4 +1,4 @@
-"""ElasticFlow: who is admitted, how few devices a promise takes, and who gets what is left."""
+"""ElasticFlow: admission, the least devices for a promise, and the distribution of the rest."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def play(jobs: list[Job], devices: int, more: str = "slot=10") -> RunResult:
 
 
 def ends(result: RunResult) -> dict[str, float]:
-    return {one.id: (one.end or 0) / 1000 for one in result.outcomes}
+    return {outcome.id: (outcome.end or 0) / 1000 for outcome in result.outcomes}
 
 
 def admitted(result: RunResult) -> list[str]:
-    return [one.id for one in result.outcomes if one.notes.get("admitted")]
+    return [outcome.id for outcome in result.outcomes if outcome.notes.get("admitted")]
 
 
 def test_a_job_alone_runs_on_all_devices_that_make_it_faster() -> None:
@@ -45,7 +45,7 @@ def test_a_job_alone_runs_on_all_devices_that_make_it_faster() -> None:
 def test_as_many_are_admitted_as_can_all_be_in_time() -> None:
     result = play([job(name, 100, 60, scaling=LINEAR) for name in "abc"], 4)
     assert admitted(result) == ["a", "b"], "each needs two of the four devices"
-    assert [one.id for one in result.outcomes if (one.end or 0) <= 60_000] == ["a", "b"]
+    assert [outcome.id for outcome in result.outcomes if (outcome.end or 0) <= 60_000] == ["a", "b"]
     assert ends(result)["c"] > 60, "who is refused runs on what is left, later"
 
 
@@ -74,8 +74,8 @@ def test_who_has_time_makes_room_for_who_has_not() -> None:
 
 def test_what_is_left_goes_where_it_wastes_least() -> None:
     jobs = [job("poor", 100, 200, scaling=POOR), job("linear", 100, 200, scaling=LINEAR)]
-    for given in (jobs, jobs[::-1]):
-        first = {entry.job: len(entry.devices) for entry in play(given, 3).log if entry.what == "start"}
+    for order in (jobs, jobs[::-1]):
+        first = {entry.job: len(entry.devices) for entry in play(order, 3).log if entry.what == "start"}
         assert first == {"poor": 1, "linear": 2}
 
 

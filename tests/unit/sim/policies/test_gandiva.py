@@ -1,4 +1,4 @@
-"""Gandiva: the five cases of its reactive mode, and what it finds out by trying."""
+"""Gandiva: the five cases of its reactive mode, and its introspection by trial and error."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def view(number: int, gpus: int) -> JobView:
 def test_the_five_cases_of_the_reactive_mode() -> None:
     homes = Homes(Cluster(homogeneous(2, 4)))
     cases, jobs = [], [view(number, gpus) for number, gpus in enumerate((2, 4, 2, 4, 2, 1, 8))]
-    for one in jobs:
-        case, home = homes.find(one)
-        cases.append((one.gpus, case))
+    for job in jobs:
+        case, home = homes.find(job)
+        cases.append((job.gpus, case))
         if home is not None:
-            homes.settle(one, home)
+            homes.settle(job, home)
     assert cases == [
         (2, Case.IDLE),  # the first server becomes one for jobs of 2
         (4, Case.IDLE),
@@ -61,7 +61,7 @@ def test_jobs_of_one_server_take_turns_of_a_minute() -> None:
 def test_high_priority_is_never_suspended_for_low() -> None:
     jobs = [job("low", 0, 4, 100), job("high", 0, 4, 150, priority=1)]
     result = simulate(jobs, homogeneous(1, 4), "gandiva:packing=false", log=True)
-    assert [what for what, _ in entries(result, "high")].count("preempt") == 0
+    assert [action for action, _ in entries(result, "high")].count("preempt") == 0
     assert entries(result, "high")[-1][1] <= 60 + 150
 
 
@@ -71,14 +71,14 @@ PAIR = [job("a", 0, 1, 600, model="m", gpu_util=0.3), job("b", 0, 1, 600, model=
 def test_packing_stays_where_both_together_are_faster() -> None:
     result = simulate(PAIR, homogeneous(1, 1), "gandiva", log=True)
     assert (result.counters["packed"], result.counters["unpacked"]) == (1, 0)
-    ends = [one.end for one in result.outcomes]
+    ends = [outcome.end for outcome in result.outcomes]
     assert max(end or 0 for end in ends) < 700_000, "1,200 s of work on one device"
     again = simulate(PAIR, homogeneous(1, 1), "gandiva:packing=false")
-    assert max(one.end or 0 for one in again.outcomes) == 1_200_000
+    assert max(outcome.end or 0 for outcome in again.outcomes) == 1_200_000
 
 
 def test_packing_is_undone_where_the_sum_falls() -> None:
-    slow = [job(one.id, 0, 1, 600, model=one.model, coloc={"m": 0.4, "n": 0.4}) for one in PAIR]
+    slow = [job(member.id, 0, 1, 600, model=member.model, coloc={"m": 0.4, "n": 0.4}) for member in PAIR]
     result = simulate(slow, homogeneous(1, 1), "gandiva", log=True)
     assert (result.counters["packed"], result.counters["unpacked"]) == (1, 1), "tried once, never again"
     packed = next(entry for entry in result.log if entry.what == "colocate")
@@ -88,7 +88,7 @@ def test_packing_is_undone_where_the_sum_falls() -> None:
 
 
 def test_packing_needs_memory_for_both() -> None:
-    big = [job(one.id, 0, 1, 300, gpu_util=0.3, gpu_mem=0.6) for one in PAIR]
+    big = [job(member.id, 0, 1, 300, gpu_util=0.3, gpu_mem=0.6) for member in PAIR]
     assert simulate(big, homogeneous(1, 1), "gandiva").counters["packed"] == 0
 
 
@@ -105,7 +105,7 @@ def test_defragmentation_leaves_no_server_mostly_free() -> None:
     where = {entry.job: cluster.node_of[entry.devices[0]] for entry in result.log if entry.what in ("start", "migrate")}
     assert where["l1"] == where["l2"]
     still = simulate(jobs, spec, "gandiva:migration=false")
-    assert sum(one.migrations for one in still.outcomes) == 0
+    assert sum(outcome.migrations for outcome in still.outcomes) == 0
 
 
 def test_a_suspended_job_moves_into_what_others_left() -> None:
@@ -134,7 +134,7 @@ def test_suspending_costs_what_the_preset_says(seconds: int) -> None:
     jobs = [job("a", 0, 4, 150), job("b", 0, 4, 150)]
     free = simulate(jobs, homogeneous(1, 4), "gandiva:packing=false")
     paid = simulate(jobs, homogeneous(1, 4), f"gandiva:packing=false,resume={seconds}")
-    turns = sum(one.preemptions for one in paid.outcomes)
+    turns = sum(outcome.preemptions for outcome in paid.outcomes)
     assert (paid.outcomes[1].end or 0) - (free.outcomes[1].end or 0) == turns * seconds * 1000
 
 
@@ -164,7 +164,7 @@ def test_a_free_type_is_tried_once_and_kept_only_where_it_is_faster(rates: dict[
 
 
 def test_a_move_that_costs_more_than_it_brings_is_not_made() -> None:
-    """A try may cost a twentieth of the time that a job ran: ten minutes after 200, and the job needs 100."""
+    """A trial may cost a twentieth of a job's run time: ten minutes after 200, but the job needs only 100."""
     jobs = [job("a", 0, 1, 3000, throughput={"slow": 0.5, "fast": 1.0})]
     assert types_of(simulate(jobs, TYPES, "gandiva:migrate=600", log=True), "a") == ["slow"]
     assert types_of(simulate(jobs, TYPES, "gandiva:migrate=30", log=True), "a") == ["slow", "fast"]

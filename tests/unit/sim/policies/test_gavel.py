@@ -1,4 +1,4 @@
-"""Gavel's rounds: who runs on which type, who keeps its devices, and that nothing is lost when nobody is there."""
+"""Gavel's rounds: types of jobs, devices that jobs keep, and no leak of devices in times without jobs."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def play(jobs: list[Job], policy: str = "gavel", spec: ClusterShape = TWO) -> Ru
 
 
 def ends(result: RunResult) -> dict[str, float | None]:
-    return {one.id: None if one.end is None else one.end / 1000 for one in result.outcomes}
+    return {outcome.id: None if outcome.end is None else outcome.end / 1000 for outcome in result.outcomes}
 
 
 def test_what_a_round_held_is_free_after_a_time_without_jobs() -> None:
-    """It was lost, and the first large job after a quiet night ended in a traceback."""
-    found = play([job("a", 0, 8, 100), job("b", 5000, 8, 100)], spec=homogeneous(1, 8))
-    assert ends(found) == {"a": 100, "b": 5100}
+    """The devices were lost, and the first large job after a quiet night ended in a traceback."""
+    result = play([job("a", 0, 8, 100), job("b", 5000, 8, 100)], spec=homogeneous(1, 8))
+    assert ends(result) == {"a": 100, "b": 5100}
 
 
 def test_each_type_goes_to_whom_it_helps_most() -> None:
     picky, easy = {"fast": 1.0, "slow": 0.1}, {"fast": 1.0, "slow": 0.9}
-    found = play([job("easy", 0, 1, 3000, throughput=easy), job("picky", 0, 1, 3000, throughput=picky)])
-    begun = {entry.job: entry.devices for entry in found.log if entry.what == "start" and entry.time == 0}
+    result = play([job("easy", 0, 1, 3000, throughput=easy), job("picky", 0, 1, 3000, throughput=picky)])
+    begun = {entry.job: entry.devices for entry in result.log if entry.what == "start" and entry.time == 0}
     assert begun == {"picky": (0,), "easy": (1,)}
 
 
 def test_who_runs_on_the_same_type_again_keeps_its_devices() -> None:
-    found = play([job("a", 0, 1, 3000)], spec=homogeneous(1, 1))
-    assert (ends(found)["a"], found.counters["preemptions"]) == (3000, 0)
+    result = play([job("a", 0, 1, 3000)], spec=homogeneous(1, 1))
+    assert (ends(result)["a"], result.counters["preemptions"]) == (3000, 0)
 
 
 def test_two_on_one_device_take_turns_of_a_round() -> None:
-    found = play([job("a", 0, 1, 720), job("b", 0, 1, 720)], spec=homogeneous(1, 1))
-    order = [(entry.time // 1000, entry.job) for entry in found.log if entry.what == "start"]
+    result = play([job("a", 0, 1, 720), job("b", 0, 1, 720)], spec=homogeneous(1, 1))
+    order = [(entry.time // 1000, entry.job) for entry in result.log if entry.what == "start"]
     assert [at for at, _ in order] == [0, 360, 720, 1080]
     assert [name for _, name in order] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
 
@@ -54,10 +54,10 @@ def test_two_on_one_device_take_turns_of_a_round() -> None:
 def test_weights_are_parts_of_the_time() -> None:
     """Three rounds in four for the one with three times the weight."""
     heavy, light = job("heavy", 0, 1, 36000, facts={"weight": 3.0}), job("light", 0, 1, 36000)
-    found = play([heavy, light], spec=homogeneous(1, 1))
-    held = {entry.job: 0 for entry in found.log}
+    result = play([heavy, light], spec=homogeneous(1, 1))
+    held = {entry.job: 0 for entry in result.log}
     owner, since = "", 0
-    for entry in found.log:
+    for entry in result.log:
         if entry.what == "start" and entry.time <= 36_000_000:
             if owner:
                 held[owner] += entry.time - since
@@ -66,19 +66,19 @@ def test_weights_are_parts_of_the_time() -> None:
 
 
 def test_a_type_on_which_a_job_makes_no_progress_is_not_given_to_it() -> None:
-    found = play([job("a", 0, 1, 400, throughput={"fast": 1.0}), job("b", 0, 1, 400, throughput={"fast": 1.0})])
-    assert {entry.devices for entry in found.log if entry.what == "start"} == {(0,)}
-    found = play([job("a", 0, 1, 400, gpu_type="slow")])
-    assert {entry.devices for entry in found.log if entry.what == "start"} == {(1,)}
+    result = play([job("a", 0, 1, 400, throughput={"fast": 1.0}), job("b", 0, 1, 400, throughput={"fast": 1.0})])
+    assert {entry.devices for entry in result.log if entry.what == "start"} == {(0,)}
+    result = play([job("a", 0, 1, 400, gpu_type="slow")])
+    assert {entry.devices for entry in result.log if entry.what == "start"} == {(1,)}
 
 
 @pytest.mark.parametrize(("beside", "shares"), [(0.8, True), (0.4, False)])
 def test_pairs_share_a_device_only_where_that_beats_taking_turns(beside: float, *, shares: bool) -> None:
     jobs = [job(name, 0, 1, 720, model=name, coloc={"a": beside, "b": beside}) for name in "ab"]
-    found = play(jobs, "gavel:space-sharing=true", homogeneous(1, 1))
-    assert any(entry.what == "colocate" for entry in found.log) == shares
+    result = play(jobs, "gavel:space-sharing=true", homogeneous(1, 1))
+    assert any(entry.what == "colocate" for entry in result.log) == shares
     if shares:
-        assert ends(found) == {"a": 900, "b": 900}
+        assert ends(result) == {"a": 900, "b": 900}
 
 
 @pytest.mark.parametrize("policy", ["gavel", "fifo"])
@@ -90,16 +90,16 @@ def test_a_trace_for_other_devices_is_refused_with_what_to_write(policy: str) ->
 
 def test_a_job_for_which_there_are_too_few_devices_that_it_runs_on_is_impossible() -> None:
     jobs = [job("a", 0, 2, 5, throughput={"fast": 1.0}), job("b", 0, 2, 5, throughput={"fast": 1.0, "slow": 0.5})]
-    found = {one.id: one.ending for one in play(jobs, "fifo").outcomes}
-    assert found == {"a": Ending.IMPOSSIBLE, "b": Ending.PASSED}
+    endings = {outcome.id: outcome.ending for outcome in play(jobs, "fifo").outcomes}
+    assert endings == {"a": Ending.IMPOSSIBLE, "b": Ending.PASSED}
 
 
 def test_first_come_first_served_gives_the_fastest_free_type_and_blocks() -> None:
     """The wide job waits for both slow devices, and the small one behind it waits although one is free."""
     rates = {"fast": 1.0, "slow": 0.5}
     jobs = [job(name, 0, gpus, 1000, throughput=rates) for name, gpus in (("a", 1), ("b", 1), ("wide", 2), ("d", 1))]
-    found = play(jobs, "gavel:objective=fifo", mixed([("fast", 1, 1), ("slow", 2, 1)]))
-    begun = {entry.job: entry for entry in reversed(found.log) if entry.what == "start"}
+    result = play(jobs, "gavel:objective=fifo", mixed([("fast", 1, 1), ("slow", 2, 1)]))
+    begun = {entry.job: entry for entry in reversed(result.log) if entry.what == "start"}
     assert (begun["a"].devices, begun["b"].devices) == ((0,), (1,))
     assert begun["a"].time == begun["b"].time == 0
     assert begun["wide"].time >= 1_000_000
@@ -110,10 +110,10 @@ def test_unaware_first_come_keeps_the_type_that_was_drawn() -> None:
     rates = {"fast": 1.0, "slow": 0.1}
     kinds = set()
     for seed in range(8):
-        found = simulate(
+        result = simulate(
             [job("a", 0, 1, 3000, throughput=rates)], TWO, "gavel:objective=fifo,aware=false", seed=seed, log=True
         )
-        used = {entry.devices for entry in found.log if entry.what == "start"}
+        used = {entry.devices for entry in result.log if entry.what == "start"}
         assert len(used) == 1
         kinds |= used
     assert kinds == {(0,), (1,)}

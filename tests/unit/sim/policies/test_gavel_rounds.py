@@ -1,4 +1,4 @@
-"""The slots of Gavel's rounds: chosen as if all of them were ranked anew, whatever is kept between rounds."""
+"""The slots of Gavel's rounds: chosen as if all jobs were ranked again, despite the state kept between rounds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def ranked_all(
     slots: dict[tuple[Numbers, int], float], received: dict[tuple[int, int], int], gpus: dict[int, int],
     order: Iterable[int],
 ) -> dict[Numbers, int]:  # fmt: skip
-    """Every slot of every type by priority, then share, then numbers; who does not fit is skipped."""
+    """Every slot of every type by priority, then share, then number; jobs that do not fit are skipped."""
     chosen: dict[Numbers, int] = {}
     for kind in order:
-        left = DEVICES[kind]
+        remaining = DEVICES[kind]
         total = sum(time for (_, where), time in received.items() if where == kind)
         lines = []
         for (numbers, where), share in slots.items():
@@ -38,9 +38,9 @@ def ranked_all(
                 lines.append((-share / (own / total) if share > 0 else 0.0, -share, numbers))
         for _, _, numbers in sorted(lines):
             busy = {number for others in chosen for number in others}
-            if gpus[numbers[0]] <= left and not busy.intersection(numbers):
+            if gpus[numbers[0]] <= remaining and not busy.intersection(numbers):
                 chosen[numbers] = kind
-                left -= gpus[numbers[0]]
+                remaining -= gpus[numbers[0]]
     return chosen
 
 

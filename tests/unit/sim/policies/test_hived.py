@@ -1,4 +1,4 @@
-"""HiveD's guarantee, on simulated time."""
+"""HiveD's guarantee, in simulated time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def view(number: int, vc: str, gpus: int, share: Share = Share.GUARANTEED) -> Jo
 
 
 def denied(book: Placer, operations: int, seed: int) -> int:
-    """Random requests of tenants that are within their promise, and releases: how many requests find no place."""
+    """Random requests of tenants within their quotas, and releases: the number of requests that find no place."""
     dice, refused = random.Random(seed), 0  # noqa: S311 the same operations every time
     held: dict[str, list[tuple[int, ...]]] = {vc: [] for vc in PROMISED}
     for number in range(operations):
@@ -91,13 +91,13 @@ def jobs(vc: str, rows: list[tuple[int, int, int]], share: Share = Share.GUARANT
 
 
 def starts(result: RunResult) -> dict[str, int | None]:
-    return {one.id: one.first_start for one in result.outcomes}
+    return {outcome.id: outcome.first_start for outcome in result.outcomes}
 
 
 def test_an_opportunistic_job_makes_way_and_keeps_its_work() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 4, "b": 4})
-    given = [*jobs("b", [(0, 8, 100)], Share.OPPORTUNISTIC), *jobs("a", [(10, 4, 20)])]
-    result = simulate(given, spec, "hived")
+    trace = [*jobs("b", [(0, 8, 100)], Share.OPPORTUNISTIC), *jobs("a", [(10, 4, 20)])]
+    result = simulate(trace, spec, "hived")
     assert starts(result) == {"b0": 0, "a0": 10_000}
     low = result.outcomes[0]
     assert (low.preemptions, low.end, low.lost) == (1, 120_000, 0)
@@ -113,22 +113,22 @@ def test_a_guaranteed_job_never_leaves_its_quota() -> None:
 def test_no_tenant_waits_longer_than_in_a_cluster_of_its_own() -> None:
     dice = random.Random(5)  # noqa: S311 the same jobs every time
     shared = replace(homogeneous(6, 8), quotas={"a": 16, "b": 16, "c": 16})
-    given = [
-        one
+    trace = [
+        job
         for vc in "abc"
-        for one in jobs(vc, [(dice.randrange(300), 1 << dice.randrange(5), dice.randrange(5, 90)) for _ in range(60)])
+        for job in jobs(vc, [(dice.randrange(300), 1 << dice.randrange(5), dice.randrange(5, 90)) for _ in range(60)])
     ]
-    together = starts(simulate(given, shared, "hived"))
+    together = starts(simulate(trace, shared, "hived"))
     for vc in "abc":
         alone = starts(
-            simulate([one for one in given if one.vc == vc], replace(homogeneous(2, 8), quotas={vc: 16}), "hived")
+            simulate([job for job in trace if job.vc == vc], replace(homogeneous(2, 8), quotas={vc: 16}), "hived")
         )
         assert {name: at for name, at in together.items() if name.startswith(vc)} == alone
 
 
 def test_higher_priority_preempts_within_the_tenant() -> None:
     spec = replace(homogeneous(1, 4), quotas={"a": 4})
-    low, high = jobs("a", [(0, 4, 100)]), [replace(one, priority=10) for one in jobs("a", [(5, 4, 10)], first=1)]
+    low, high = jobs("a", [(0, 4, 100)]), [replace(job, priority=10) for job in jobs("a", [(5, 4, 10)], first=1)]
     result = simulate([*low, *high], spec, "hived")
     assert starts(result) == {"a0": 0, "a1": 5000}
     assert result.outcomes[0].end == 110_000
@@ -136,8 +136,8 @@ def test_higher_priority_preempts_within_the_tenant() -> None:
 
 def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
     spec = replace(homogeneous(4, 1), quotas={"a": 3, "b": 1})
-    given = jobs("a", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC) + jobs("b", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC)
-    first = [name[0] for name, at in starts(simulate(given, spec, "hived")).items() if at == 0]
+    trace = jobs("a", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC) + jobs("b", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC)
+    first = [name[0] for name, at in starts(simulate(trace, spec, "hived")).items() if at == 0]
     assert sorted(first) == ["a", "a", "a", "b"]
 
 
@@ -174,7 +174,7 @@ def test_quotas_made_from_a_trace() -> None:
 
 
 def test_a_trace_that_says_nothing_of_tenants_is_played() -> None:
-    """All of it is one tenant's, without a name; beside others it has its own share."""
+    """A tenant without a name has all of the cluster; with other tenants it has its own share."""
     for tenants in (("",), ("", "a")):
         rows = [job for vc in tenants for job in jobs(vc, [(0, 2, 10), (0, 2, 10)], first=len(vc) * 10)]
         result = simulate(rows, homogeneous(4, 2), "hived")
@@ -190,7 +190,7 @@ def test_a_job_of_a_type_that_its_tenant_was_not_promised_runs_on_what_is_left()
     ]
     result = simulate(rows, cluster, "hived")
     assert starts(result) == {"old": 0, "both": None, "b": 1000}
-    assert [one.preemptions for one in result.outcomes] == [1, 0, 0], "b's guarantee comes before a's old one"
+    assert [outcome.preemptions for outcome in result.outcomes] == [1, 0, 0], "b's guarantee comes before a's old one"
 
 
 @pytest.mark.parametrize(("jobs", "mode", "expected"), CASES)
@@ -238,30 +238,30 @@ def test_a_job_that_would_delay_the_one_before_it_starts_behind_it() -> None:
 
 def lent(spec: ClusterShape, policy: str) -> RunResult:
     """Two nodes of the first tenant are lent for 200 s, the second one 50 s later; then it needs one of them."""
-    given = jobs("b", [(0, 4, 200), (50, 4, 200)], Share.OPPORTUNISTIC)
-    return simulate([*given, *jobs("a", [(60, 4, 20)])], spec, policy)
+    trace = jobs("b", [(0, 4, 200), (50, 4, 200)], Share.OPPORTUNISTIC)
+    return simulate([*trace, *jobs("a", [(60, 4, 20)])], spec, policy)
 
 
 def test_a_job_is_asked_again_at_its_promised_start_though_no_job_ends_then() -> None:
-    given = [
+    trace = [
         Job("long", Millis(0), 2, Millis(100_000), vc="a", limit=Millis(50_000)),
         Job("big", Millis(1000), 4, Millis(10_000), vc="a"),
         Job("short", Millis(35_000), 2, Millis(20_000), vc="a"),
     ]
-    result = simulate(given, homogeneous(1, 4), "hived:backfill=conservative")
+    result = simulate(trace, homogeneous(1, 4), "hived:backfill=conservative")
     assert seconds(result) == {"long": 0, "big": 100, "short": 60}
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
 def test_a_job_that_started_in_time_and_is_preempted_later_breaks_no_promise(mode: str) -> None:
-    given = [
+    trace = [
         Job("first", Millis(0), 4, Millis(10_000), vc="a"),
         Job("weak", Millis(1000), 4, Millis(20_000), vc="a"),
         Job("other", Millis(2000), 2, Millis(100_000), vc="a"),
         Job("strong", Millis(15_000), 4, Millis(10_000), vc="a", priority=1),
     ]
-    result = simulate(given, homogeneous(1, 4), f"hived:backfill={mode}")
-    assert [one.preemptions for one in result.outcomes] == [0, 1, 0, 0]
+    result = simulate(trace, homogeneous(1, 4), f"hived:backfill={mode}")
+    assert [outcome.preemptions for outcome in result.outcomes] == [0, 1, 0, 0]
     assert result.counters["promises"] >= 2, "the first at 10 s, and another one at 25 s"
     assert result.counters["promises_broken"] == 0
 
@@ -270,18 +270,20 @@ def test_the_job_is_preempted_that_loses_least() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 8})
     first, youngest = lent(spec, "hived"), lent(spec, "hived:victims=least-loss")
     saved = lent(spec, "hived:victims=least-loss,checkpoint=59")
-    assert [one.preemptions for one in first.outcomes] == [1, 0, 0]
-    assert [one.preemptions for one in youngest.outcomes] == [0, 1, 0]
-    assert [one.preemptions for one in saved.outcomes] == [1, 0, 0], "saved a second ago"
-    told = lent(spec, "hived:victims=least-loss,on-sigterm=1")
-    assert [one.preemptions for one in told.outcomes] == [1, 0, 0], "neither loses anything: HiveD's order decides"
-    hours = [result.counters["preempted_hours"] * 3600 for result in (first, youngest, saved, told)]
+    assert [outcome.preemptions for outcome in first.outcomes] == [1, 0, 0]
+    assert [outcome.preemptions for outcome in youngest.outcomes] == [0, 1, 0]
+    assert [outcome.preemptions for outcome in saved.outcomes] == [1, 0, 0], "saved a second ago"
+    least_loss = lent(spec, "hived:victims=least-loss,on-sigterm=1")
+    assert [outcome.preemptions for outcome in least_loss.outcomes] == [1, 0, 0], (
+        "neither loses anything: HiveD's order decides"
+    )
+    hours = [result.counters["preempted_hours"] * 3600 for result in (first, youngest, saved, least_loss)]
     assert hours == pytest.approx([240, 40, 4, 0], abs=0.01)
 
 
 def test_a_job_runs_for_its_minimum_run_time_before_stronger_ones_of_its_tenant() -> None:
     spec = replace(homogeneous(1, 4), quotas={"a": 4})
-    low, high = jobs("a", [(0, 4, 100)]), [replace(one, priority=10) for one in jobs("a", [(5, 4, 10)], first=1)]
+    low, high = jobs("a", [(0, 4, 100)]), [replace(job, priority=10) for job in jobs("a", [(5, 4, 10)], first=1)]
     result = simulate([*low, *high], spec, "hived:min-run-time=30")
     assert starts(result) == {"a0": 0, "a1": 30_000}
     assert result.outcomes[0].end == 110_000
@@ -313,10 +315,10 @@ def order_of(jobs: list[Job], shape: ClusterShape, policy: str) -> list[str]:
 # --- the section `sharing` beside the configuration
 
 
-def borrowed(sharing: str, given: list[Job], policy: str = "hived:order=created") -> dict[str, int | None]:
+def borrowed(sharing: str, trace: list[Job], policy: str = "hived:order=created") -> dict[str, int | None]:
     """Starts on four nodes of two devices: a is promised three of them, b one, c nothing."""
     shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=sharing)
-    return {name: None if at is None else at // 1000 for name, at in starts(simulate(given, shape, policy)).items()}
+    return {name: None if at is None else at // 1000 for name, at in starts(simulate(trace, shape, policy)).items()}
 
 
 OPPORTUNISTIC = Share.OPPORTUNISTIC
@@ -324,29 +326,34 @@ OPPORTUNISTIC = Share.OPPORTUNISTIC
 
 def test_a_lend_limit_keeps_devices_of_its_owner_free() -> None:
     limited = '{"lend-limits": [{"vc": "a", "devices": 3}]}'
-    given = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
-    assert borrowed("{}", given) == {"b0": 0, "b1": 0, "b2": 0, "b3": 0, "a0": 10}
-    assert borrowed(limited, given) == {"b0": 0, "b1": 0, "b2": 50, "b3": 50, "a0": 10}, "its own two and one node of a"
+    trace = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
+    assert borrowed("{}", trace) == {"b0": 0, "b1": 0, "b2": 0, "b3": 0, "a0": 10}
+    assert borrowed(limited, trace) == {"b0": 0, "b1": 0, "b2": 50, "b3": 50, "a0": 10}, "its own two and one node of a"
     own = jobs("a", [(0, 2, 50)] * 4, OPPORTUNISTIC)
     assert set(borrowed(limited, own).values()) == {0}, "a's own jobs do not count"
-    assert borrowed(limited, given, "hived:order=created,sharing=ignore") == borrowed("{}", given)
+    assert borrowed(limited, trace, "hived:order=created,sharing=ignore") == borrowed("{}", trace)
 
 
 def test_a_job_that_a_limit_holds_back_keeps_no_other_waiting() -> None:
     limited = '{"borrow-limits": [{"vc": "b", "devices": 2}], "lend-limits": [{"vc": "b", "devices": 0}]}'
-    given = [*jobs("b", [(0, 2, 50)] * 2, OPPORTUNISTIC), *jobs("c", [(0, 2, 50)] * 4, OPPORTUNISTIC)]
-    assert borrowed(limited, given) == {"b0": 0, "b1": 50, "c0": 0, "c1": 0, "c2": 0, "c3": 50}
+    trace = [*jobs("b", [(0, 2, 50)] * 2, OPPORTUNISTIC), *jobs("c", [(0, 2, 50)] * 4, OPPORTUNISTIC)]
+    assert borrowed(limited, trace) == {"b0": 0, "b1": 50, "c0": 0, "c1": 0, "c2": 0, "c3": 50}
 
 
 def test_a_sister_goes_first_and_gives_way_last() -> None:
     team = '{"departments": [{"name": "team", "vcs": ["a", "c"]}]}'
     full = jobs("b", [(0, 2, 20 + number) for number in range(4)], OPPORTUNISTIC)
     late = [*jobs("b", [(1, 2, 50)], OPPORTUNISTIC, 4), *jobs("c", [(1, 2, 50)], OPPORTUNISTIC)]
-    assert [borrowed(one, [*full, *late])[name] for one in ("{}", team) for name in ("b4", "c0")] == [20, 21, 21, 20]
+    assert [borrowed(section, [*full, *late])[name] for section in ("{}", team) for name in ("b4", "c0")] == [
+        20,
+        21,
+        21,
+        20,
+    ]
     mixed_up = [*jobs("c", [(0, 2, 50)], OPPORTUNISTIC), *jobs("b", [(0, 2, 50)] * 3, OPPORTUNISTIC)]
     shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=team)
     result = simulate([*mixed_up, *jobs("a", [(10, 2, 5)])], shape, "hived:order=created")
-    assert [one.id for one in result.outcomes if one.preemptions] == ["b0"]
+    assert [outcome.id for outcome in result.outcomes if outcome.preemptions] == ["b0"]
 
 
 def test_a_run_with_the_section_can_be_paused() -> None:
@@ -354,11 +361,11 @@ def test_a_run_with_the_section_can_be_paused() -> None:
         "budgets": [{"vc": "a", "device-hours": 1}], "user-limits": [{"vc": "a", "devices": 2}],
         "spares": [{"vc": "a", "devices": 2}], "borrow-limits": [{"vc": "b", "devices": 6}]}"""
     shape = replace(homogeneous(4, 2), quotas={"a": 6, "b": 2, "c": 0}, sharing=section)
-    given = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
+    trace = [*jobs("b", [(0, 2, 50)] * 4, OPPORTUNISTIC), *jobs("a", [(10, 2, 10)])]
     with pytest.raises(PausedError) as paused:
-        simulate(given, shape, "hived", stop=lambda: True)
-    resumed = simulate(given, shape, "hived", snapshot=paused.value.snapshot)
-    assert starts(resumed) == starts(simulate(given, shape, "hived"))
+        simulate(trace, shape, "hived", stop=lambda: True)
+    resumed = simulate(trace, shape, "hived", snapshot=paused.value.snapshot)
+    assert starts(resumed) == starts(simulate(trace, shape, "hived"))
 
 
 @pytest.mark.parametrize("start", ["soon", "1969-12-31", "2026-13-01", "0001-01-01"])
@@ -399,7 +406,7 @@ def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
     section = """{"user-limits": [{"vc": "a", "devices": 4}, {"vc": "b", "user": "x", "devices": 2}],
         "spares": [{"vc": "a", "devices": 2}], "borrow-limits": [{"vc": "c", "devices": 3}]}"""
     shape = replace(homogeneous(8, 2), quotas={"a": 10, "b": 4, "c": 0}, sharing=section)
-    given = [
+    trace = [
         Job(
             str(number), Millis(dice.randrange(100_000)), dice.choice([1, 2, 4]), Millis(dice.randrange(1, 40_000)),
             dice.choice("xyz"), dice.choice("abc"), priority=dice.randrange(2),
@@ -415,8 +422,8 @@ def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
             job = state.job
             if state.placed:
                 # a job of c, which is promised nothing, borrows whatever it asks for
-                kept = job.share is Share.GUARANTEED and job.vc != "c"
-                held[job.vc, job.user if kept else "-"] += job.gpus
+                guaranteed = job.share is Share.GUARANTEED and job.vc != "c"
+                held[job.vc, job.user if guaranteed else "-"] += job.gpus
         of_a = sum(held["a", user] for user in "xyz")
         assert max(held["a", user] for user in "xyz") <= 4
         assert held["b", "x"] <= 2
@@ -425,5 +432,5 @@ def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
         most.update({"a": max(0, of_a - most["a"]), "c": max(0, held["c", "-"] - most["c"])})
 
     failures = FailureModel("", node=Millis(60_000), device=Millis(200_000), repair=Millis(5_000))
-    simulate(given, shape, "hived", seed=seed, check=check, failures=failures)
+    simulate(trace, shape, "hived", seed=seed, check=check, failures=failures)
     assert most == {"a": 8, "c": 3}, "the limits are reached"

@@ -49,7 +49,7 @@ def test_never_promoted_is_as_without_knob() -> None:
 
 def test_who_started_first_goes_first_within_a_queue() -> None:
     jobs = [job("a", 0, 1, 20), job("b", 1, 1, 20), job("c", 2, 1, 3)]
-    ends = {one.id: one.end for one in simulate(jobs, homogeneous(1, 1), "las:queues=5").outcomes}
+    ends = {outcome.id: outcome.end for outcome in simulate(jobs, homogeneous(1, 1), "las:queues=5").outcomes}
     assert ends == {"c": 13_000, "a": 28_000, "b": 43_000}
 
 
@@ -60,7 +60,7 @@ def test_who_started_first_goes_first_within_a_queue() -> None:
 def test_who_fell_into_a_queue_first_goes_first_there(order: str, ends: dict[str, int]) -> None:
     jobs = [job("b", 0, 1, 20), job("a", 1, 2, 20), job("c", 10, 1, 3)]  # b starts first; a falls at 3.5 s, b at 5 s
     result = simulate(jobs, homogeneous(1, 3), f"las:queues=5,order={order}")
-    assert {one.id: one.end for one in result.outcomes} == ends
+    assert {outcome.id: outcome.end for outcome in result.outcomes} == ends
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_who_fell_into_a_queue_first_goes_first_there(order: str, ends: dict[str
 def test_by_entry_who_waits_may_go_before_who_runs(order: str, ends: dict[str, int]) -> None:
     jobs = [job("x", 0, 1, 5), job("y", 1, 2, 3), job("z", 2, 1, 10)]  # z starts beside x, where y has no place
     result = simulate(jobs, homogeneous(1, 2), f"las:queues=100,order={order}")
-    assert {one.id: one.end for one in result.outcomes} == {"x": 5_000, **ends}
+    assert {outcome.id: outcome.end for outcome in result.outcomes} == {"x": 5_000, **ends}
 
 
 def placed(jobs: list[Job], policy: str) -> dict[str, int]:
@@ -91,9 +91,12 @@ def test_skewed_models_wait_to_be_together_and_others_fill_fragments() -> None:
 
 def test_a_skewed_gang_waits_although_there_are_enough_devices() -> None:
     jobs = [job("f1", 0, 3, 50, 0.7), job("f2", 0, 3, 60, 0.7), job("f3", 0, 3, 70, 0.7), job("gang", 1, 3, 5, 0.7)]
-    started = {one.id: one.first_start for one in simulate(jobs, homogeneous(3, 4), "tiresias").outcomes}
+    started = {outcome.id: outcome.first_start for outcome in simulate(jobs, homogeneous(3, 4), "tiresias").outcomes}
     assert started["gang"] == 50_000
-    flat = {one.id: one.first_start for one in simulate(jobs, homogeneous(3, 4), "tiresias:packlimit=0.9").outcomes}
+    flat = {
+        outcome.id: outcome.first_start
+        for outcome in simulate(jobs, homogeneous(3, 4), "tiresias:packlimit=0.9").outcomes
+    }
     assert flat["gang"] == 1000
 
 

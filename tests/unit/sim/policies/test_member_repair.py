@@ -1,4 +1,4 @@
-"""Repair in place on simulated time: a lost member is replaced, the others keep their devices."""
+"""Repair in place, in simulated time: a lost member is replaced, the others keep their devices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def failing(*rows: tuple[str, int, int]) -> FailureModel:
 
 def placed(result: RunResult) -> list[tuple[float, str, tuple[int, ...]]]:
     """Minutes, jobs and devices of all starts."""
-    return [(one.time / MINUTE, one.job, one.devices) for one in result.log if one.what == "start"]
+    return [(entry.time / MINUTE, entry.job, entry.devices) for entry in result.log if entry.what == "start"]
 
 
 def test_the_others_keep_their_devices_and_lose_the_work_since_the_checkpoint() -> None:
@@ -74,7 +74,7 @@ def test_an_opportunistic_job_makes_way_for_a_member(policy: str) -> None:
     result = simulate([gang(), *lent], shape(), policy, log=True, failures=failing(("gpu-2", 35, 500)))
     at, name, devices = placed(result)[4]
     assert (at, name, len(devices)) == (35, "gang", 6)
-    assert sum(one.preemptions for one in result.outcomes) == 1
+    assert sum(outcome.preemptions for outcome in result.outcomes) == 1
 
 
 def test_a_gang_of_which_nothing_is_left_starts_again_as_a_whole() -> None:
@@ -117,14 +117,14 @@ def test_a_repair_does_not_move_the_planned_end(tmp_path: Path) -> None:
 
 
 def test_spare_devices_are_for_repairs() -> None:
-    kept = '{"spares": [{"vc": "a", "devices": 2}]}'
+    spares = '{"spares": [{"vc": "a", "devices": 2}]}'
     jobs = [gang(), gang("late", 2, at=1)]
     failures = failing(("gpu-2", 35, 500), ("gpu-5", 0, 900), ("gpu-6", 0, 900))
     waits = {
         section: simulate(jobs, shape(sharing=section), "hived", failures=failures).outcomes[0].notes["repair_wait"]
-        for section in ("{}", kept)
+        for section in ("{}", spares)
     }
-    assert waits == {"{}": 66 * 60, kept: 0}, "without spares it waits for the end of the other job"
+    assert waits == {"{}": 66 * 60, spares: 0}, "without spares it waits for the end of the other job"
 
 
 def test_a_run_with_a_gang_that_is_not_whole_can_be_paused() -> None:
@@ -170,17 +170,17 @@ def test_whatever_fails_the_books_agree(seed: int, options: str) -> None:
         state = policy.cells.engine.state
         validate(state)
         running = {str(state.number) for state in engine.live.values() if state.devices}
-        known = {str(policy.cells.number_of(name)) for name in state.groups.by_name}
-        assert running <= known
-        waiting = known - running
+        numbers = {str(policy.cells.number_of(name)) for name in state.groups.by_name}
+        assert running <= numbers
+        waiting = numbers - running
         assert all(engine.live[int(name)].job.restart is Restart.MEMBER for name in waiting)
-        for one in engine.live.values():
-            if one.devices:
-                assert policy.held(engine._views[one.number]) == one.devices
+        for progress in engine.live.values():
+            if progress.devices:
+                assert policy.held(engine._views[progress.number]) == progress.devices
 
     failures = FailureModel(
         "drawn", node=Millis(60_000), device=Millis(300_000), repair=Millis(15_000), checkpoint=Millis(5_000)
     )
     result = simulate(jobs, shape(sharing=sharing), f"hived{options}", seed=seed, check=check, failures=failures)
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
     assert result.counters["repaired"] > 3

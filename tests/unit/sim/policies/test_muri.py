@@ -1,4 +1,4 @@
-"""Muri: who shares devices, at which pace, who waits, and what happens when a member of a group ends."""
+"""Muri: which jobs share devices, at which rate, which wait, and what happens when a member of a group ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job(name: str, stages: Stages | None, seconds: float, at: float = 0, gpus: i
 
 
 def ends(result: RunResult) -> dict[str, float]:
-    return {one.id: (one.end or 0) / 1000 for one in result.outcomes}
+    return {outcome.id: (outcome.end or 0) / 1000 for outcome in result.outcomes}
 
 
 def places(result: RunResult, name: str) -> list[tuple[int, ...]]:
@@ -75,10 +75,12 @@ def test_only_jobs_of_one_size_and_type_share() -> None:
 
 def test_the_shortest_service_goes_first_or_the_least_attained() -> None:
     jobs = [job("long", COMPUTE, 300), job("short", COMPUTE, 100, at=50)]
-    known = play(jobs, 1, 1)
-    assert ends(known)["short"] < ends(known)["long"]
-    unknown = play([job("old", COMPUTE, 60), job("new", COMPUTE, 300, at=50)], 1, 1, "resume=0,duration=false")
-    assert unknown.outcomes[0].preemptions == 1, "who came has attained nothing, however long it is"
+    with_durations = play(jobs, 1, 1)
+    assert ends(with_durations)["short"] < ends(with_durations)["long"]
+    without_durations = play(
+        [job("old", COMPUTE, 60), job("new", COMPUTE, 300, at=50)], 1, 1, "resume=0,duration=false"
+    )
+    assert without_durations.outcomes[0].preemptions == 1, "who came has attained nothing, however long it is"
 
 
 def test_without_stages_it_is_shortest_remaining_service_first() -> None:
@@ -92,7 +94,7 @@ def test_without_stages_it_is_shortest_remaining_service_first() -> None:
 def test_a_trace_may_tell_the_stages_of_some_jobs_only() -> None:
     jobs = [job("plain", None, 200), job("gone", None, 20), job("a", LOAD, 110, at=20), job("b", COMPUTE, 110, at=30)]
     result = play(jobs, 1, 2)
-    assert all(one.ending in FINISHED for one in result.outcomes)
+    assert all(outcome.ending in FINISHED for outcome in result.outcomes)
     assert result.counters["largest_group"] == 2
     assert ends(result)["plain"] == 200
 
@@ -111,27 +113,27 @@ def test_groups_on_devices_that_fail_run_elsewhere_and_come_to_their_ends() -> N
     result = simulate(
         shuffled(60), homogeneous(2, 4), "muri", failures=failures, check=Invariants(shared=True), log=True
     )
-    assert all(one.ending in FINISHED for one in result.outcomes)
+    assert all(outcome.ending in FINISHED for outcome in result.outcomes)
     assert result.counters["largest_group"] > 1
-    assert sum(one.interruptions for one in result.outcomes) > 5
+    assert sum(outcome.interruptions for outcome in result.outcomes) > 5
 
 
 def test_a_run_that_was_interrupted_while_jobs_share_ends_as_if_it_had_not_been() -> None:
-    """A snapshot holds no solver: the next matching is found from nothing, and is the same."""
+    """A snapshot holds no solver: the next matching starts from scratch and is the same."""
     jobs, spec = shuffled(60), homogeneous(2, 4)
     whole = simulate(jobs, spec, "muri", log=True)
     snapshot: bytes | None = None
     for _ in range(4):
-        left = iter(range(12))
+        rest = iter(range(12))
         with pytest.raises(PausedError) as paused:
-            simulate(jobs, spec, "muri", log=True, snapshot=snapshot, stop=lambda left=left: next(left, None) is None)  # type: ignore[misc]
+            simulate(jobs, spec, "muri", log=True, snapshot=snapshot, stop=lambda rest=rest: next(rest, None) is None)  # type: ignore[misc]
         snapshot = paused.value.snapshot
     resumed = simulate(jobs, spec, "muri", log=True, snapshot=snapshot)
     assert replace(resumed, wall_seconds=0) == replace(whole, wall_seconds=0)
 
 
 def test_a_job_that_leaves_does_not_shuffle_the_others() -> None:
-    """Forty jobs share ten devices; while one after the other ends, most of the rest stay where they are."""
+    """Forty jobs share ten devices; while they end one after another, most of the others stay in place."""
     kinds = [LOAD, COMPUTE, Stages(30.0, 30.0, 30.0, 90.0), Stages(50.0, 20.0, 40.0, 110.0)]
     jobs = [job(str(place), kinds[place % 4], 100 + 15 * (place * 7 % 40)) for place in range(40)]
     result = play(jobs, 1, 10)
@@ -153,8 +155,8 @@ def test_where_all_are_placed_anew_groups_stay_on_places_that_are_used_again() -
 
 def test_nobody_moves_where_every_job_has_devices_of_its_own() -> None:
     result = play(shuffled(40), 20, 8)
-    assert all(len(places(result, one.id)) == 1 for one in result.outcomes)
-    assert all(one.first_start == one.submit for one in result.outcomes)
+    assert all(len(places(result, outcome.id)) == 1 for outcome in result.outcomes)
+    assert all(outcome.first_start == outcome.submit for outcome in result.outcomes)
 
 
 @settings(max_examples=40)
@@ -173,4 +175,4 @@ def test_nobody_moves_where_every_job_has_devices_of_its_own() -> None:
 def test_groups_keep_every_invariant(rows: list[tuple[Stages | None, int, int, int]], more: str) -> None:
     jobs = [job(str(n), stages, seconds, at, gpus) for n, (stages, seconds, at, gpus) in enumerate(rows)]
     result = play(jobs, 2, 4, more)
-    assert all(one.ending in FINISHED for one in result.outcomes)
+    assert all(outcome.ending in FINISHED for outcome in result.outcomes)

@@ -1,4 +1,4 @@
-"""Shares of devices: what has room, which node and device is chosen, what is dropped, and what is given back."""
+"""Shares of devices: room, the choice of node and device, dropped jobs, and freed shares."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_shares_fill_a_device_and_one_too_many_is_dropped(policy: str) -> None:
     jobs = [pod("a", 0, 600), pod("b", 1, 400), pod("c", 2, 1)]
     result = simulate(jobs, nodes(1), policy, log=True, check=Invariants())
     assert where(result) == {"a": (0,), "b": (0,)}
-    assert [one.ending for one in result.outcomes] == [Ending.UNFINISHED, Ending.UNFINISHED, Ending.STOPPED]
+    assert [outcome.ending for outcome in result.outcomes] == [Ending.UNFINISHED, Ending.UNFINISHED, Ending.STOPPED]
     assert (result.counters["allocation_ratio"], result.counters["dropped"]) == (100.0, 1)
 
 
@@ -67,7 +67,7 @@ def test_shares_fill_a_device_and_one_too_many_is_dropped(policy: str) -> None:
 def test_what_a_job_held_is_free_when_it_ends_and_nobody_is_slowed(policy: str) -> None:
     jobs = [pod("a", 0, 600, seconds=10), pod("b", 1, 400, seconds=10), pod("c", 11_000, 1000, seconds=5)]
     result = simulate(jobs, nodes(1), policy, check=Invariants())
-    assert [one.end for one in result.outcomes] == [10_000, 10_001, 16_000]
+    assert [outcome.end for outcome in result.outcomes] == [10_000, 10_001, 16_000]
 
 
 def test_cpus_memory_types_and_one_node_for_all_devices_bind() -> None:
@@ -78,7 +78,7 @@ def test_cpus_memory_types_and_one_node_for_all_devices_bind() -> None:
     ]  # fmt: skip
     jobs[0] = pod("cpus", 0, gpus=0, cpu=4000)
     result = simulate(jobs, spec, "bestfit", log=True, check=Invariants())
-    endings = {one.id: one.ending for one in result.outcomes}
+    endings = {outcome.id: outcome.ending for outcome in result.outcomes}
     assert endings["cpus"] is Ending.UNFINISHED
     assert endings["more than a node"] is Ending.STOPPED
     assert sum(ending is Ending.STOPPED for ending in endings.values()) == 2, "one node has no CPU left"
@@ -99,7 +99,7 @@ def test_clustering_puts_sizes_apart() -> None:
 
 
 def test_fgd_keeps_whole_devices_for_those_that_usually_need_them() -> None:
-    """Whole devices are usual: a share on a device in use leaves no new fragment, anywhere else it makes one."""
+    """Typical requests are whole devices: a share on a device in use adds no fragment, on any other device it does."""
     jobs = [pod("a", 0, 500), pod("b", 1, 300), *(pod(str(number), 2 + number) for number in range(40))]
     for seed in range(5):
         places = where(simulate(jobs, nodes(2, 2), "fgd", seed=seed, log=True))
@@ -109,22 +109,22 @@ def test_fgd_keeps_whole_devices_for_those_that_usually_need_them() -> None:
 
 def test_fragments_are_what_the_usual_requests_cannot_use() -> None:
     whole, share = ResourceRequest(1000, 1000, 1, ()), ResourceRequest(2000, 500, 1, ("x",))
-    found = Fragmentation([whole, whole, share, share])
-    step = found.step(64_000)
-    assert found.weight == 4, "values are sums over four requests"
-    assert found.of("x", step, (1000, 400)) == 2 * 400 + 2 * 400
-    assert found.of("y", step, (1000, 400)) == 2 * 400 + 2 * 1400, "the share runs on x only"
-    assert found.of("x", found.step(1999), (1000, 400)) == 2 * 400 + 2 * 1400, "too few CPUs for the share"
-    assert found.of("x", step, (600, 600)) == 2 * 1200, "no whole device"
+    fragments = Fragmentation([whole, whole, share, share])
+    step = fragments.step(64_000)
+    assert fragments.weight == 4, "values are sums over four requests"
+    assert fragments.of("x", step, (1000, 400)) == 2 * 400 + 2 * 400
+    assert fragments.of("y", step, (1000, 400)) == 2 * 400 + 2 * 1400, "the share runs on x only"
+    assert fragments.of("x", fragments.step(1999), (1000, 400)) == 2 * 400 + 2 * 1400, "too few CPUs for the share"
+    assert fragments.of("x", step, (600, 600)) == 2 * 1200, "no whole device"
 
 
 def test_a_loss_of_nothing_is_nothing_to_the_last_digit() -> None:
-    """With sums of parts it was -1e-13 at times, which scores 49 and not 50: half a point of allocation on cpu250."""
+    """With sums of fractions it was sometimes -1e-13, which scores 49, not 50: half a point of allocation on cpu250."""
     counts = {1: 3, 2: 5, 3: 11}
     requests = [ResourceRequest(cpu, 500 + cpu, 1, ()) for cpu, count in counts.items() for _ in range(count)]
-    found = Fragmentation(requests)
-    full = found.of("x", found.step(3), (400, 70, 1))
-    assert [found.of("x", found.step(cpu), (400, 70, 1)) for cpu in range(3)] == [full] * 3
+    fragments = Fragmentation(requests)
+    full = fragments.of("x", fragments.step(3), (400, 70, 1))
+    assert [fragments.of("x", fragments.step(cpu), (400, 70, 1)) for cpu in range(3)] == [full] * 3
     assert isinstance(full, int)
 
 
@@ -145,7 +145,7 @@ def test_a_share_is_of_one_device(milli: int, gpus: int) -> None:
 def test_other_policies_give_a_share_a_device_and_leave_out_jobs_without() -> None:
     jobs = [pod("a", 0, 300, seconds=10), pod("b", 0, 300, seconds=10), pod("cpu", 0, gpus=0, seconds=10)]
     result = simulate(jobs, nodes(1), "fifo", check=Invariants())
-    assert [(one.id, one.end) for one in result.outcomes] == [("a", 10_000), ("b", 20_000)]
+    assert [(outcome.id, outcome.end) for outcome in result.outcomes] == [("a", 10_000), ("b", 20_000)]
     with pytest.raises(ParameterError, match="several device types"):
         simulate([pod("a", 0, gpu_types=("x", "y"))], nodes(1), "fifo")
 
@@ -169,7 +169,7 @@ def test_devices_are_never_filled_beyond_themselves(
         for number, (at, (gpus, milli), cpu, seconds) in enumerate(rows)
     ]  # fmt: skip
     result = simulate(jobs, nodes(1, 2, 4), policy, check=Invariants())
-    assert {one.ending for one in result.outcomes} <= {Ending.PASSED, Ending.STOPPED, Ending.IMPOSSIBLE}
+    assert {outcome.ending for outcome in result.outcomes} <= {Ending.PASSED, Ending.STOPPED, Ending.IMPOSSIBLE}
 
 
 # --- the workload
@@ -177,11 +177,11 @@ def test_devices_are_never_filled_beyond_themselves(
 
 def test_inflated_asks_for_the_ratio_and_appends_copies() -> None:
     jobs = [pod(str(number), number, 500) for number in range(10)]
-    made = inflated(jobs, 10_000, 1.3, 7)
-    assert sum(job.milli for job in made) == 13_000
-    assert {job.id for job in made[:10]} == {job.id for job in jobs}, "first all jobs of the trace"
-    assert [job.submit for job in made] == list(range(26))
-    assert made == inflated(jobs[::-1], 10_000, 1.3, 7) != inflated(jobs, 10_000, 1.3, 8)
+    inflated_jobs = inflated(jobs, 10_000, 1.3, 7)
+    assert sum(job.milli for job in inflated_jobs) == 13_000
+    assert {job.id for job in inflated_jobs[:10]} == {job.id for job in jobs}, "first all jobs of the trace"
+    assert [job.submit for job in inflated_jobs] == list(range(26))
+    assert inflated_jobs == inflated(jobs[::-1], 10_000, 1.3, 7) != inflated(jobs, 10_000, 1.3, 8)
     assert sum(job.milli for job in inflated(jobs, 10_000, 0.2, 7)) == 2000
     with pytest.raises(TraceError, match="no job requests a device"):
         inflated([pod("cpu", 0, gpus=0)], 1000, 1.3, 0)

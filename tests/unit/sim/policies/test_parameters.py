@@ -1,4 +1,4 @@
-"""What a policy can be told: every number has bounds, inside of which every policy plays."""
+"""Parameters of policies: every number has bounds, and every policy runs at its bounds."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_defaults_keep_to_their_own_bounds_and_are_written_as_they_are_read() ->
     for name in POLICIES:
         kind = policy_class(name)
         rows = [row for row in described(kind.Parameters) if row.default]
-        given = ",".join(f"{row.name}={row.default}" for row in rows)
-        assert parse(f"{name}:{given}")[1] == kind.Parameters(), name
+        written = ",".join(f"{row.name}={row.default}" for row in rows)
+        assert parse(f"{name}:{written}")[1] == kind.Parameters(), name
 
 
 def test_bounds_are_shown() -> None:

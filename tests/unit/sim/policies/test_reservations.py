@@ -1,4 +1,4 @@
-"""Reservations under `hived`: what a file may say, and what they change on simulated time."""
+"""Reservations under `hived`: valid files, and their effect in simulated time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def written(folder: Path, text: str) -> str:
 
 
 def starts(result: RunResult) -> dict[str, float | None]:
-    return {one.id: None if one.first_start is None else one.first_start / HOUR for one in result.outcomes}
+    return {
+        outcome.id: None if outcome.first_start is None else outcome.first_start / HOUR for outcome in result.outcomes
+    }
 
 
 def test_nothing_runs_into_a_reservation_and_its_jobs_share_it(tmp_path: Path) -> None:
@@ -76,8 +78,8 @@ def test_dates_count_from_the_start(tmp_path: Path) -> None:
 def test_nodes_of_the_free_pool_are_closed_to_others(tmp_path: Path) -> None:
     opportunistic = [replace(job(f"o{number}", number / 100, 2, 4, vc="c"), vc="c") for number in range(4)]
     policy = written(tmp_path, "- {name: demo, nodes: gpu-4, from: 2h, for: 1h}\n")
-    found = starts(simulate([*opportunistic, job("show", 0.5, 2, 1, "demo")], shape(), policy))
-    assert found == {"o0": 0, "o1": 0.01, "o2": 0.02, "o3": 3, "show": 2}
+    times = starts(simulate([*opportunistic, job("show", 0.5, 2, 1, "demo")], shape(), policy))
+    assert times == {"o0": 0, "o1": 0.01, "o2": 0.02, "o3": 3, "show": 2}
 
 
 def test_a_run_with_reservations_can_be_paused(tmp_path: Path) -> None:
@@ -90,12 +92,12 @@ def test_a_run_with_reservations_can_be_paused(tmp_path: Path) -> None:
 
 def test_a_run_that_was_kept_is_another_one_with_other_reservations(tmp_path: Path) -> None:
     trace = Trace(tuple(JOBS), sha256="0" * 64)
-    kept = KeptRuns(trace, resume=True, folder=tmp_path / "kept")
+    kept_runs = KeptRuns(trace, resume=True, folder=tmp_path / "kept")
     request = RunRequest(written(tmp_path, f"- {{name: night, {OF_A}, from: 5h, for: 2h}}\n"), shape())
-    kept.pause(request, b"so far")
-    assert kept.snapshot(request) == b"so far"
+    kept_runs.pause(request, b"so far")
+    assert kept_runs.snapshot(request) == b"so far"
     written(tmp_path, f"- {{name: night, {OF_A}, from: 6h, for: 2h}}\n")
-    assert kept.snapshot(request) is None
+    assert kept_runs.snapshot(request) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rounds, and plans of rounds: who runs when, what a restart costs, what is forecast, how rounds are laid out."""
+"""Rounds and plans of rounds: the order of jobs, the cost of restarts, forecasts, and the layout of rounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def job(name: str, at: float, seconds: float, gpus: int = 1, **more: object) -> 
 
 
 def ends(result: RunResult) -> dict[str, float]:
-    return {one.id: (one.end or 0) / 1000 for one in result.outcomes}
+    return {outcome.id: (outcome.end or 0) / 1000 for outcome in result.outcomes}
 
 
 def starts(result: RunResult, name: str) -> list[float]:
@@ -108,8 +108,8 @@ def test_progress_follows_the_batch_size() -> None:
 
 
 def test_a_forecast_moves_from_equal_parts_to_what_was_seen() -> None:
-    seen = COURSE.seen(1)
-    assert seen == {10: 1, 20: 0}
+    counts = COURSE.seen(1)
+    assert counts == {10: 1, 20: 0}
     # 10 + 1 and 10 of 21, scaled to 20, one done: 9.48 epochs of 10 s, 9.52 of 5 s; 20 are left, 20 are counted
     assert COURSE.remaining(0) == pytest.approx((11 * 20 / 21 - 1) * 10 + 10 * 20 / 21 * 5, rel=1e-9)
     assert COURSE.remaining(19) < COURSE.remaining(10) < COURSE.remaining(0)
@@ -120,8 +120,8 @@ def prospect(remaining: float, target: float = 1e9, done: int = 0, gpus: int = 1
 
 
 def test_a_plan_gives_everybody_the_same_progress_and_the_longest_what_it_needs() -> None:
-    one, other = weighted_rounds([prospect(1200), prospect(1200)], 1, 10, 120, 0.0, [1, 1])
-    assert (one + other, min(one, other)) in ((10, 4), (10, 5)), "both are between the same points of the logarithm"
+    equal, other = weighted_rounds([prospect(1200), prospect(1200)], 1, 10, 120, 0.0, [1, 1])
+    assert (equal + other, min(equal, other)) in ((10, 4), (10, 5)), "both are between the same points of the logarithm"
     long, short = weighted_rounds([prospect(6000), prospect(1200)], 1, 10, 120, 1.0, [1, 1])
     assert long > short, "a second of the one that is left longest costs more than progress is worth"
     assert weighted_rounds([prospect(1200), prospect(1200)], 1, 4, 120, 0.0, [1, 50]) < [2, 2]
@@ -146,18 +146,18 @@ def test_rounds_of_single_devices_that_fit_in_sum_are_laid_out_whole(
     given: tuple[int, list[tuple[int, int, float]]],
 ) -> None:
     devices, rows = given
-    wanted: list[int] = []
+    expected: list[int] = []
     sizes: list[int] = []
     weights: list[float] = []
     area = 0
     for count, power, weight in rows:
         size = 2**power
         count = min(count, (8 * devices - area) // size)
-        wanted, sizes, weights = [*wanted, count], [*sizes, size], [*weights, weight]
+        expected, sizes, weights = [*expected, count], [*sizes, size], [*weights, weight]
         area += count * size
-    plan = laid_out(wanted, sizes, weights, devices, 8)
+    plan = laid_out(expected, sizes, weights, devices, 8)
     assert all(sum(sizes[place] for place in row) <= devices and len(set(row)) == len(row) for row in plan)
-    got = [sum(place in row for row in plan) for place in range(len(wanted))]
-    assert all(one <= count for one, count in zip(got, wanted, strict=True))
+    got = [sum(place in row for row in plan) for place in range(len(expected))]
+    assert all(number <= count for number, count in zip(got, expected, strict=True))
     if set(sizes) <= {1}:
-        assert got == wanted
+        assert got == expected

@@ -1,4 +1,4 @@
-"""EASY and conservative backfill: worked cases, and what each of them promises."""
+"""EASY and conservative backfill: worked examples, and the guarantees of each."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def job(name: str, at: int, gpus: int, seconds: int, limit: int | None = None, g
 
 
 def starts(result: RunResult) -> dict[str, float]:
-    return {one.id: (one.first_start or 0) / 1000 for one in result.outcomes}
+    return {outcome.id: (outcome.first_start or 0) / 1000 for outcome in result.outcomes}
 
 
 EXTRA = [job("A", 0, 2, 10, 10), job("B", 1, 3, 10, 10), job("C", 2, 4, 5, 5), job("D", 3, 1, 20, 20)]
 IN_TIME = [*EXTRA[:3], job("D", 3, 2, 7, 7), job("E", 4, 1, 30, 30)]
 BESIDE = [*EXTRA[:2], job("D", 3, 1, 20, 20), job("E", 3, 1, 20, 20)]
-"""Of two long jobs that come at once only one may have the device that B does not need."""
+"""Of two long jobs that arrive together, only one may have the device that B does not need."""
 EARLY = [job("A", 0, 3, 4, 10), job("B", 1, 4, 5, 5), job("C", 2, 1, 8, 8), job("D", 3, 1, 5, 5)]
 
 CASES = [
@@ -52,7 +52,7 @@ def test_worked_cases_on_four_devices(jobs: list[Job], policy: str, expected: di
 
 def test_an_early_end_moves_reservations_forward() -> None:
     result = simulate(EARLY, homogeneous(1, 4), "conservative")
-    assert {one.id: one.notes["promise"] for one in result.outcomes} == {"A": 0, "B": 10, "C": 2, "D": 15}
+    assert {outcome.id: outcome.notes["promise"] for outcome in result.outcomes} == {"A": 0, "B": 10, "C": 2, "D": 15}
     assert result.counters["mean_slack"] == pytest.approx(-11 / 4)
 
 
@@ -60,7 +60,7 @@ def test_a_job_ends_at_its_limit() -> None:
     jobs = [job("long", 0, 1, 100, 10), job("next", 1, 1, 5)]
     for policy in ("easy", "conservative"):
         result = simulate(jobs, homogeneous(1, 1), policy)
-        assert [one.ending for one in result.outcomes] == [Ending.STOPPED, Ending.PASSED]
+        assert [outcome.ending for outcome in result.outcomes] == [Ending.STOPPED, Ending.PASSED]
         assert starts(result) == {"long": 0, "next": 10}
         assert (result.counters["over_limit"], result.counters["promises_broken"]) == (1, 0)
 
@@ -80,13 +80,13 @@ def test_a_job_may_run_past_its_limit_and_then_breaks_promises() -> None:
 )
 def test_jobs_without_a_limit_have_that_of_the_parameters(limits: str, expected: float) -> None:
     result = simulate([job("a", 0, 1, 10), job("b", 0, 1, 10, 77)], homogeneous(1, 2), f"easy:{limits}")
-    assert [one.notes["limit"] for one in result.outcomes] == [expected, 77]
+    assert [outcome.notes["limit"] for outcome in result.outcomes] == [expected, 77]
 
 
 def test_drawn_limits_are_between_once_and_factor_times_the_duration_and_follow_the_seed() -> None:
     jobs = [job(str(number), 0, 1, 10) for number in range(50)]
     runs = [simulate(jobs, homogeneous(1, 4), "easy:limits=user,factor=4", seed=seed) for seed in (0, 0, 1)]
-    drawn = [[one.notes["limit"] for one in run.outcomes] for run in runs]
+    drawn = [[outcome.notes["limit"] for outcome in run.outcomes] for run in runs]
     assert drawn[0] == drawn[1] != drawn[2]
     assert min(drawn[0]) >= 10
     assert max(drawn[0]) <= 40
@@ -106,14 +106,14 @@ def test_where_places_matter_the_head_keeps_its_nodes() -> None:
 def test_a_job_that_never_finds_a_place_blocks_nobody() -> None:
     jobs = [job("wide", 0, 6, 5), job("small", 1, 1, 5)]
     result = simulate(jobs, mixed([("x", 1, 4), ("y", 1, 4)]), "easy:placement=consolidate")
-    assert [one.ending for one in result.outcomes] == [Ending.UNFINISHED, Ending.PASSED]
+    assert [outcome.ending for outcome in result.outcomes] == [Ending.UNFINISHED, Ending.PASSED]
 
 
 def test_reservations_beyond_the_depth_wait_in_line() -> None:
     jobs = [job("a", 0, 2, 10), job("b", 1, 2, 10), job("c", 2, 2, 10), job("d", 3, 1, 1)]
     shallow = simulate(jobs, homogeneous(1, 2), "conservative:depth=1")
     assert starts(shallow) == {"a": 0, "b": 10, "c": 20, "d": 30}
-    assert {one.id: one.notes["promise"] for one in shallow.outcomes} == {"a": 0, "b": 10, "c": 20, "d": 30}
+    assert {outcome.id: outcome.notes["promise"] for outcome in shallow.outcomes} == {"a": 0, "b": 10, "c": 20, "d": 30}
 
 
 @st.composite
@@ -132,42 +132,42 @@ def traces(draw: st.DrawFn) -> list[Job]:
 def test_no_promise_is_broken_and_everybody_runs(jobs: list[Job], policy: str) -> None:
     result = simulate(jobs, homogeneous(2, 4), policy)
     assert result.counters["promises_broken"] == 0
-    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
 
 
 @settings(max_examples=60)
 @given(jobs=traces())
 def test_conservative_never_starts_later_than_the_first_reservation(jobs: list[Job]) -> None:
     result = simulate(jobs, homogeneous(2, 4), "conservative")
-    for one in result.outcomes:
-        assert one.first_start is not None
-        assert one.first_start / 1000 <= one.notes["promise"]
+    for outcome in result.outcomes:
+        assert outcome.first_start is not None
+        assert outcome.first_start / 1000 <= outcome.notes["promise"]
 
 
 @settings(max_examples=60)
 @given(jobs=traces())
 def test_easy_is_the_plain_scan_of_the_line(jobs: list[Job]) -> None:
-    """The same by a walk over everybody who waits."""
+    """The same by a walk over all waiting jobs."""
     assert starts(simulate(jobs, homogeneous(2, 4), "easy")) == _by_hand(jobs, 8)
 
 
 def _by_hand(jobs: list[Job], size: int) -> dict[str, float]:
     line: list[Job] = []
-    coming = sorted(jobs, key=lambda one: one.submit)
+    coming = sorted(jobs, key=lambda job: job.submit)
     runs: list[tuple[int, int, Job]] = []
     began: dict[str, float] = {}
     now = 0
 
-    def start(one: Job) -> None:
-        began[one.id] = now / 1000
-        runs.append((now + one.work, now + (one.limit or 0), one))
-        line.remove(one)
+    def start(job: Job) -> None:
+        began[job.id] = now / 1000
+        runs.append((now + job.work, now + (job.limit or 0), job))
+        line.remove(job)
 
     def free() -> int:
-        return size - sum(one.gpus for _, _, one in runs)
+        return size - sum(job.gpus for _, _, job in runs)
 
     while coming or line or runs:
-        now = min([end for end, _, _ in runs] + [one.submit for one in coming[:1]])
+        now = min([end for end, _, _ in runs] + [first.submit for first in coming[:1]])
         runs[:] = [row for row in runs if row[0] > now]
         while coming and coming[0].submit == now:
             line.append(coming.pop(0))
@@ -176,14 +176,14 @@ def _by_hand(jobs: list[Job], size: int) -> dict[str, float]:
         if not line:
             continue
         shadow = min(
-            at for _, at, _ in runs if free() + sum(one.gpus for _, plan, one in runs if plan <= at) >= line[0].gpus
+            at for _, at, _ in runs if free() + sum(job.gpus for _, plan, job in runs if plan <= at) >= line[0].gpus
         )
-        extra = free() + sum(one.gpus for _, plan, one in runs if plan <= shadow) - line[0].gpus
-        for one in line[1:]:
-            in_time = now + (one.limit or 0) <= shadow
-            if one.gpus <= free() and (in_time or one.gpus <= extra):
-                extra -= 0 if in_time else one.gpus
-                start(one)
+        extra = free() + sum(job.gpus for _, plan, job in runs if plan <= shadow) - line[0].gpus
+        for waiting in line[1:]:
+            in_time = now + (waiting.limit or 0) <= shadow
+            if waiting.gpus <= free() and (in_time or waiting.gpus <= extra):
+                extra -= 0 if in_time else waiting.gpus
+                start(waiting)
     return began
 
 
@@ -206,7 +206,7 @@ HORIZON = 400
     )
 )
 def test_the_earliest_place_is_found_wherever_earlier_searches_ended(rows: list[tuple[int, int, int, bool]]) -> None:
-    """Against a table of every instant: reservations, time that passes, and some that are given back early."""
+    """Against a table of every instant: reservations, passing time, and devices that are freed early."""
     profile, free, now = Profile({"x": 5}), [5] * HORIZON, 0
     for number, length, passed, back in rows:
         now += passed
@@ -217,7 +217,9 @@ def test_the_earliest_place_is_found_wherever_earlier_searches_ended(rows: list[
         if back:
             profile.change({"x": number}, expected, expected + length)
         else:
-            free[expected : expected + length] = [left - number for left in free[expected : expected + length]]
+            free[expected : expected + length] = [
+                number_free - number for number_free in free[expected : expected + length]
+            ]
 
 
 class Looks(list[int]):

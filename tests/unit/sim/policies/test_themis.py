@@ -1,4 +1,4 @@
-"""Themis: who runs when somebody comes or ends, who moves, and what is measured alone."""
+"""Themis: which jobs run after arrivals and ends, which move, and how time alone is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def job(name: str, seconds: float, at: float = 0, gpus: int = 1, iterations: int
 
 
 def ends(result: RunResult) -> dict[str, float]:
-    return {one.id: (one.end or 0) / 1000 for one in result.outcomes}
+    return {outcome.id: (outcome.end or 0) / 1000 for outcome in result.outcomes}
 
 
 def play(jobs: list[Job], nodes: int, devices: int, more: str = "", seed: int = 0) -> RunResult:
@@ -37,7 +37,7 @@ def test_the_larger_share_for_the_time_it_had_runs() -> None:
 def test_nothing_is_decided_while_nobody_comes_or_ends() -> None:
     result = play([job("a", 1000), job("b", 500)], 1, 1)
     assert result.counters["programs"] == 2, "at the arrivals, and when the first one ends"
-    assert sum(one.preemptions for one in result.outcomes) == 0
+    assert sum(outcome.preemptions for outcome in result.outcomes) == 0
 
 
 def test_a_job_that_runs_moves_only_where_another_one_finds_no_place_otherwise() -> None:
@@ -61,7 +61,7 @@ def test_who_takes_long_steps_goes_first_where_muris_simulator_is_followed() -> 
 def test_a_decision_looks_at_a_bounded_number_of_jobs() -> None:
     jobs = [job(str(number), 1 + number % 7, at=number % 3) for number in range(60)]
     few = play(jobs, 1, 4, ":most=5")
-    assert all(one.ending in FINISHED for one in few.outcomes)
+    assert all(outcome.ending in FINISHED for outcome in few.outcomes)
     assert ends(few) != ends(play(jobs, 1, 4))
 
 

@@ -1,4 +1,4 @@
-"""SC'17's four schedulers: who goes where, who waits, and what neighbours do to a pace."""
+"""SC'17's four schedulers: places, waiting jobs, and interference between neighbours."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ def places(result: RunResult) -> dict[str, tuple[int, ...]]:
 
 
 def by_id(result: RunResult) -> dict[str, JobOutcome]:
-    return {one.id: one for one in result.outcomes}
+    return {outcome.id: outcome for outcome in result.outcomes}
 
 
 def starts(result: RunResult) -> dict[str, float | None]:
-    return {one.id: None if one.first_start is None else one.first_start / 1000 for one in result.outcomes}
+    return {
+        outcome.id: None if outcome.first_start is None else outcome.first_start / 1000 for outcome in result.outcomes
+    }
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_best_fit_begins_with_the_fullest_socket() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_under_fcfs_alone_nobody_overtakes(variant: str) -> None:
-    found = starts(play([job("a", 0, 3, 100), job("b", 1, 2, 10), job("c", 2, 1, 10)], variant))
-    assert found == {"a": 0, "b": 100, "c": 100 if variant == "fcfs" else 2}
+    times = starts(play([job("a", 0, 3, 100), job("b", 1, 2, 10), job("c", 2, 1, 10)], variant))
+    assert times == {"a": 0, "b": 100, "c": 100 if variant == "fcfs" else 2}
 
 
 APART = [job("a", 0, 1, 60), job("b", 0, 1, 20), job("c", 0, 1, 80), job("d", 30, 2, 10, sensitivity={"node": 0.5})]
@@ -106,8 +108,8 @@ def test_topo_keeps_away_from_whom_it_would_slow_and_who_slows_it() -> None:
 
 def test_a_neighbour_that_comes_and_goes_is_felt_as_long_as_it_is_there() -> None:
     jobs = [job("a", 0, 1, 30, model="soft", beside={"loud*1": 0.5, "loud": 0.1}), job("b", 10, 1, 10, model="loud")]
-    found = by_id(play(jobs, "fcfs"))
-    assert (found["a"].end, found["b"].end) == (35_000, 20_000), "10 s alone, 10 at half the pace, 15 alone"
+    outcomes = by_id(play(jobs, "fcfs"))
+    assert (outcomes["a"].end, outcomes["b"].end) == (35_000, 20_000), "10 s alone, 10 at half the pace, 15 alone"
     far = by_id(play([jobs[0], job("x", 0, 1, 99), jobs[1]], "fcfs"))
     assert far["a"].end == 30_000, "on the other socket it is not felt"
 
@@ -127,19 +129,19 @@ def test_the_worst_neighbour_counts_and_not_below_what_the_place_costs_anyway() 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_job_larger_than_a_machine_gets_whole_machines_first(variant: str) -> None:
-    found = play([job("a", 0, 1, 9), job("b", 1, 7, 9), job("c", 2, 9, 9)], variant, homogeneous(2, 4))
-    assert places(found)["b"] == (1, 2, 3, 4, 5, 6, 7)
-    assert starts(found)["c"] is None
+    result = play([job("a", 0, 1, 9), job("b", 1, 7, 9), job("c", 2, 9, 9)], variant, homogeneous(2, 4))
+    assert places(result)["b"] == (1, 2, 3, 4, 5, 6, 7)
+    assert starts(result)["c"] is None
 
 
 def test_a_level_that_the_cluster_has_is_used_and_else_halves() -> None:
     jobs = [job("a", 0, 1, 50), job("b", 1, 2, 50)]
     quarters = ClusterShape("", (Node("n", 8, "gpu", (("socket", 4), ("pcie", 2))),))
     assert places(play(jobs, "topo", quarters))["b"] == (1, 2)
-    found = simulate(jobs, quarters, "topology:variant=topo,level=pcie", log=True)
-    assert places(found)["b"] == (2, 3)
-    found = simulate(jobs, homogeneous(1, 8), "topology:variant=topo,sockets=4", log=True)
-    assert places(found)["b"] == (2, 3)
+    result = simulate(jobs, quarters, "topology:variant=topo,level=pcie", log=True)
+    assert places(result)["b"] == (2, 3)
+    result = simulate(jobs, homogeneous(1, 8), "topology:variant=topo,sockets=4", log=True)
+    assert places(result)["b"] == (2, 3)
 
 
 @pytest.mark.parametrize("wrong", ["level=node", "level=cluster", "sockets=0", "sockets=17"])
@@ -149,8 +151,8 @@ def test_what_cannot_be_is_refused(wrong: str) -> None:
 
 
 def test_a_job_that_can_never_get_what_it_asks_for_blocks_nobody() -> None:
-    found = starts(play([job("a", 0, 9, 5, elastic=(1, 9)), job("b", 1, 1, 5)], "fcfs"))
-    assert found == {"a": None, "b": 1}
+    times = starts(play([job("a", 0, 9, 5, elastic=(1, 9)), job("b", 1, 1, 5)], "fcfs"))
+    assert times == {"a": None, "b": 1}
 
 
 MODELS = st.sampled_from(["loud", "soft", "calm"])
@@ -174,9 +176,9 @@ def test_every_variant_keeps_every_invariant(
         for number, (at, gpus, seconds, model, least) in enumerate(rows)
     ]  # fmt: skip
     result = simulate(jobs, homogeneous(2, size), f"topology:variant={variant}", check=Invariants())
-    assert all(one.end is not None for one in result.outcomes if one.gpus <= 2 * size)
+    assert all(outcome.end is not None for outcome in result.outcomes if outcome.gpus <= 2 * size)
     if variant == "topo-p":
         assert result.counters["utility_violations"] == 0
     if variant == "fcfs":
-        begun = [one.first_start for one in result.outcomes if one.first_start is not None]
+        begun = [outcome.first_start for outcome in result.outcomes if outcome.first_start is not None]
         assert begun == sorted(begun)

@@ -1,4 +1,4 @@
-"""Philly's scheduler: locality given up after retries, idle quota lent, preemption only when nearly full, causes."""
+"""Philly's scheduler: locality relaxed after retries, idle quota lent, preemption only when nearly full, causes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def job(name: str, at: int, gpus: int, seconds: int, vc: str = "a") -> Job:
 
 
 def start(result: RunResult, name: str) -> int:
-    found = next(one.first_start for one in result.outcomes if one.id == name)
-    assert found is not None
-    return found // 1000
+    first_start = next(outcome.first_start for outcome in result.outcomes if outcome.id == name)
+    assert first_start is not None
+    return first_start // 1000
 
 
 FULL = {"a": 8}
@@ -76,42 +76,42 @@ def test_preemption_only_when_nearly_full(busy: int, preempted: bool) -> None:
     assert (start(result, "b") == 50) is preempted
     assert (result.counters["preemptions"] == 4) is preempted
     if preempted:
-        gone = {one.id for one in result.outcomes if one.preemptions}
+        gone = {outcome.id for outcome in result.outcomes if outcome.preemptions}
         assert gone == {"a4", "a5", "a6", "a7"}, "the newest jobs over the share, and not more than needed"
 
 
 def test_nobody_is_preempted_below_its_share_or_for_somebody_above_it() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 4, "b": 4})
-    given = [job("a1", 0, 4, 500), job("b1", 0, 4, 500, "b"), job("b2", 50, 4, 100, "b"), job("a2", 60, 1, 10)]
-    assert simulate(given, spec, "yarn-cs").counters["preemptions"] == 0
+    jobs = [job("a1", 0, 4, 500), job("b1", 0, 4, 500, "b"), job("b2", 50, 4, 100, "b"), job("a2", 60, 1, 10)]
+    assert simulate(jobs, spec, "yarn-cs").counters["preemptions"] == 0
 
 
 def test_delays_have_causes() -> None:
     spec = replace(homogeneous(2, 4), quotas={"a": 4, "b": 4})
     lines = [job("b", 0, 8, 100, "b"), job("small", 1, 1, 10), job("over", 2, 8, 10)]
     result = simulate(lines, spec, "yarn-cs:hold=0,backoff=10,threshold=2")
-    notes = {one.id: one.notes for one in result.outcomes}
+    notes = {outcome.id: outcome.notes for outcome in result.outcomes}
     assert set(notes["over"]) == {"delay.fair-share"}, "8 devices are more than the 4 of its tenant"
     assert set(notes["small"]) == {"delay.fragmentation"}, "its tenant is within its quota, but all is lent"
     assert result.counters["delay_causes.a.fair-share"] > 0
     by_job = sum(sum(note.values()) for note in notes.values()) / 1000
     by_tenant = sum(v for k, v in result.counters.items() if k.startswith(("delay_causes.a", "delay_causes.b")))
     assert by_job == pytest.approx(by_tenant)
-    waited = sum((one.queueing or 0) for one in result.outcomes) / 1000
+    waited = sum((outcome.queueing or 0) for outcome in result.outcomes) / 1000
     assert by_job == pytest.approx(waited), "every second of waiting has its cause"
 
 
 def test_a_kill_without_checkpoint_loses_the_work() -> None:
     spec = replace(homogeneous(1, 4), quotas={"a": 2, "b": 2})
-    given = [job("a1", 0, 2, 100), job("a2", 1, 2, 100), job("b", 11, 2, 10, "b")]
-    kept = simulate(given, spec, "yarn-cs")
-    lost = simulate(given, spec, "yarn-cs:checkpoint=false")
-    assert [one.lost for one in kept.outcomes] == [0, 0, 0]
-    assert {one.id: one.lost for one in lost.outcomes} == {"a1": 0, "a2": 10_000, "b": 0}
+    jobs = [job("a1", 0, 2, 100), job("a2", 1, 2, 100), job("b", 11, 2, 10, "b")]
+    resumed = simulate(jobs, spec, "yarn-cs")
+    lost = simulate(jobs, spec, "yarn-cs:checkpoint=false")
+    assert [outcome.lost for outcome in resumed.outcomes] == [0, 0, 0]
+    assert {outcome.id: outcome.lost for outcome in lost.outcomes} == {"a1": 0, "a2": 10_000, "b": 0}
 
 
 def test_a_victim_never_brings_its_tenant_below_its_share() -> None:
-    """a is over by 4: its job of 6 stays, without it b has no place, so that the one of 2 stays too."""
+    """a is over its share by 4: its job of 6 stays, and as b then has no place, its job of 2 stays too."""
     spec = replace(homogeneous(1, 8), quotas={"a": 4, "b": 4})
-    given = [job("a1", 0, 2, 500), job("a2", 1, 6, 500), job("b", 50, 4, 100, "b")]
-    assert simulate(given, spec, "yarn-cs").counters["preemptions"] == 0
+    jobs = [job("a1", 0, 2, 500), job("a2", 1, 6, 500), job("b", 50, 4, 100, "b")]
+    assert simulate(jobs, spec, "yarn-cs").counters["preemptions"] == 0

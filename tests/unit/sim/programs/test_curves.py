@@ -1,4 +1,4 @@
-"""The curves that Optimus fits come out of points on them."""
+"""The curves that Optimus fits are recovered from points on them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ POINTS = ((1, 1), (2, 1), (1, 2), (4, 4), (2, 6), (8, 3), (5, 9))
 @pytest.mark.parametrize(("theta", "batch"), [((2.83, 3.92, 0.0, 0.11), None), ((1.02, 2.78, 4.92, 0.0, 0.02), 64.0)])
 def test_the_speeds_of_the_paper_are_recovered(theta: tuple[float, ...], batch: float | None) -> None:
     speed = Speed(theta, batch)
-    found = fit_speed([(p, w, speed.at(p, w)) for p, w in POINTS], batch)
-    assert found.theta == pytest.approx(theta, rel=0.01, abs=1e-6)
+    fitted = fit_speed([(p, w, speed.at(p, w)) for p, w in POINTS], batch)
+    assert fitted.theta == pytest.approx(theta, rel=0.01, abs=1e-6)
 
 
 @settings(max_examples=20, deadline=None)
@@ -24,9 +24,9 @@ def test_a_loss_curve_is_recovered(b0: float, b1: float, b2: float) -> None:
     true = LossCurve(b0, b1, b2)
     epochs = [float(k) for k in range(1, 40)]
     losses = [true.at(k) for k in epochs]
-    found = fit_loss(epochs, losses)
+    fitted = fit_loss(epochs, losses)
     for k, loss in zip(epochs[1:-1], losses[1:-1], strict=True):
-        assert found.at(k) * max(losses[0], *losses) == pytest.approx(loss, rel=0.05)
+        assert fitted.at(k) * max(losses[0], *losses) == pytest.approx(loss, rel=0.05)
 
 
 def test_one_wild_point_changes_little() -> None:
@@ -34,8 +34,8 @@ def test_one_wild_point_changes_little() -> None:
     epochs = [float(k) for k in range(1, 30)]
     losses = [true.at(k) for k in epochs]
     wild = [*losses[:10], 5.0, *losses[11:]]
-    calm, found = fit_loss(epochs, losses), fit_loss(epochs, wild)
-    assert found.at(20.0) == pytest.approx(calm.at(20.0), rel=0.05)
+    calm, fitted = fit_loss(epochs, losses), fit_loss(epochs, wild)
+    assert fitted.at(20.0) == pytest.approx(calm.at(20.0), rel=0.05)
 
 
 def test_a_job_has_converged_when_the_loss_stands_still() -> None:

@@ -1,4 +1,4 @@
-"""Progressive filling: plans do the work in time, on what is free, with the least quota that will do."""
+"""Progressive filling: plans do the work in time, on free devices, with the least sufficient quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Themis' shares: they fit, their worst ratio is the least there is, and what is left over is not wasted."""
+"""Themis' shares: they fit, their worst ratio is minimal, and remaining devices are not wasted."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ def demands(rows: list[tuple[int, float, float, float]]) -> Demands:
     return Demands(*(np.array(column, dtype=float) for column in zip(*rows, strict=True)))
 
 
-def worst(asked: Demands, shares: np.ndarray) -> float:
-    return float(((asked.age + asked.left / shares) / asked.alone).max())
+def worst(problem: Demands, shares: np.ndarray) -> float:
+    return float(((problem.age + problem.left / shares) / problem.alone).max())
 
 
 @example(rows=[(1, 1.0, 0.0, 1853206.900672152), (8, 536687.9145729485, 598710.0, 1.0)], size=8, seed=0)
-@example(rows=[(1, 1.0, 0.0, 8741.0), (8, 1.0, 1036.0, 1.0)], size=8, seed=0)  # needs next to nothing, but that
+@example(rows=[(1, 1.0, 0.0, 8741.0), (8, 1.0, 1036.0, 1.0)], size=8, seed=0)  # needs next to nothing, but not nothing
 @given(rows=JOBS, size=st.integers(8, 64), seed=st.integers(0, 99))
 def test_no_other_shares_have_a_smaller_worst_ratio(
     rows: list[tuple[int, float, float, float]], size: int, seed: int
 ) -> None:
-    asked = demands(rows)
-    shares = fair_shares(asked, size)
+    problem = demands(rows)
+    shares = fair_shares(problem, size)
     assert (shares > 0).all()
     assert (shares <= 1).all()
-    assert (asked.devices * shares).sum() <= size * (1 + 1e-9)
-    best, dice = worst(asked, shares), np.random.RandomState(seed)
+    assert (problem.devices * shares).sum() <= size * (1 + 1e-9)
+    best, dice = worst(problem, shares), np.random.RandomState(seed)
     for _ in range(20):
         other = dice.random_sample(len(rows)) + 1e-9
-        other = np.minimum(other * size / (asked.devices * other).sum(), 1.0)
-        assert best <= worst(asked, other) * (1 + 1e-6)
+        other = np.minimum(other * size / (problem.devices * other).sum(), 1.0)
+        assert best <= worst(problem, other) * (1 + 1e-6)
 
 
 def test_where_devices_are_short_each_gets_what_it_needs_and_no_more() -> None:

@@ -1,4 +1,4 @@
-"""Interleaving: how long a period of a group is, what is worth it, and which jobs go together."""
+"""Interleaving: the period of a group, whether grouping pays, and which jobs are grouped."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def heaviest(nodes: list[Kind]) -> float:
 @given(st.lists(st.tuples(STAGES, st.integers(1, 3)), min_size=1, max_size=3, unique_by=lambda row: row[0]))
 def test_pairs_are_a_heaviest_matching_but_for_what_half_pairs_cost(rows: list[tuple[Stages, int]]) -> None:
     counts = tuple(sorted(((stages,), number) for stages, number in rows))
-    nodes: list[Kind] = [one for one, number in counts for _ in range(number)]
-    found = pairs(counts)
-    used = [one for first, second, number in found for one in (first, second) for _ in range(number)]
-    assert all(used.count(one) <= number for one, number in counts)
-    weight = sum(number * efficiency(kind(first, second)) for first, second, number in found)
+    nodes: list[Kind] = [stages for stages, number in counts for _ in range(number)]
+    matched = pairs(counts)
+    used = [member for first, second, number in matched for member in (first, second) for _ in range(number)]
+    assert all(used.count(stages) <= number for stages, number in counts)
+    weight = sum(number * efficiency(kind(first, second)) for first, second, number in matched)
     best = heaviest(nodes)
     longest = max((efficiency(kind(a, b)) for a, b in combinations(nodes, 2)), default=0.0)
     assert best - 1.5 * longest - 1e-6 <= weight <= best + 1e-6
@@ -144,7 +144,9 @@ def test_a_pair_is_judged_once_however_the_numbers_change(monkeypatch: pytest.Mo
     kinds: list[Kind] = [(Stages(70.0 + place, 3.0, 2.0, 80.0),) for place in range(5)]
     for number in range(2, 6):
         pairs(tuple((stages, number) for stages in kinds))
-    assert sorted(judged) == sorted({kind(*two) for two in combinations(kinds, 2)} | {kind(one, one) for one in kinds})
+    assert sorted(judged) == sorted(
+        {kind(*two) for two in combinations(kinds, 2)} | {kind(stages, stages) for stages in kinds}
+    )
 
 
 def test_weights_that_are_forgotten_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,8 +154,8 @@ def test_weights_that_are_forgotten_are_found_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(interleave._Weights, "_MOST", 2)
     for kinds in ([(LOAD,), (COMPUTE,)], [(EVEN,), (COMPUTE,)], [(LOAD,), kind((EVEN,), (EVEN,), (LOAD,), (LOAD,))]):
         assert weights.rows(kinds) == [
-            [efficiency(kind(one, two)) if len(one + two) <= 4 else 0.0 for two in kinds[first:]]
-            for first, one in enumerate(kinds)
+            [efficiency(kind(stages, two)) if len(stages + two) <= 4 else 0.0 for two in kinds[first:]]
+            for first, stages in enumerate(kinds)
         ]
 
 
@@ -163,7 +165,7 @@ def test_weights_that_are_forgotten_are_found_again(monkeypatch: pytest.MonkeyPa
 )
 def test_a_matching_does_not_depend_on_what_was_asked_before(stages: list[Stages], asked: list[list[int]]) -> None:
     kinds = StageKinds()
-    numbers = [kinds.number((one,)) for one in stages]
+    numbers = [kinds.number((job,)) for job in stages]
     pairing = Pairing(kinds)
     for row in asked:
         counts = {number: count for number, count in zip(numbers, row, strict=False) if count}
@@ -171,7 +173,7 @@ def test_a_matching_does_not_depend_on_what_was_asked_before(stages: list[Stages
 
 
 def test_of_equally_good_matchings_it_is_always_the_same_one() -> None:
-    """All pairs are worth the same: whom the solver takes is a matter of its last corner."""
+    """All pairs have the same weight: which ones the solver takes depends on its last vertex."""
     kinds = StageKinds()
     equal = [kinds.number((Stages(40.0, 20.0, 20.0, 80.0 + place * 1e-12),)) for place in range(6)]
     pairing = Pairing(kinds)
@@ -188,11 +190,11 @@ def test_of_equally_good_matchings_one_is_the_heaviest_by_more_than_the_solver_o
     chosen = {(first, second) for first, second, _ in pairing.pairs(dict.fromkeys(equal, 1))}
     weights = {frozenset(two): -weight for weight, *two in pairing._columns}
 
-    def matchings(left: list[int]) -> list[list[frozenset[int]]]:
+    def matchings(remaining: list[int]) -> list[list[frozenset[int]]]:
         return [
-            [frozenset((left[0], other)), *rest]
-            for other in left[1:]
-            for rest in matchings([one for one in left[1:] if one != other])
+            [frozenset((remaining[0], other)), *rest]
+            for other in remaining[1:]
+            for rest in matchings([number for number in remaining[1:] if number != other])
         ] or [[]]
 
     ranked = sorted(matchings(equal), key=lambda way: -sum(weights[pair] for pair in way))

@@ -50,44 +50,44 @@ requests = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(asked=st.lists(requests, min_size=1, max_size=3))
 def test_no_plan_keeps_more_worth(asked: list[Request]) -> None:
-    found = choose(asked, 4, busy=True, nodes=10_000)
-    assert found is not None
-    assert found.proven
-    assert fits(found.plan, asked, 4)
-    assert sum(worth(found.plan, i, one) or 0 for i, one in enumerate(asked)) == _best(asked, 4)
+    chosen = choose(asked, 4, busy=True, nodes=10_000)
+    assert chosen is not None
+    assert chosen.proven
+    assert fits(chosen.plan, asked, 4)
+    assert sum(worth(chosen.plan, i, request) or 0 for i, request in enumerate(asked)) == _best(asked, 4)
 
 
-def _best(asked: list[Request], capacity: int) -> float:
+def _best(requests: list[Request], capacity: int) -> float:
     ways = []
-    for one in asked:
+    for request in requests:
         some: list[frozenset[int]] = [frozenset()]
-        some += [frozenset(leases) for leases in combinations(range(4), one.need)]
+        some += [frozenset(leases) for leases in combinations(range(4), request.need)]
         ways.append(some)
     best = 0.0
     for choice in product(*ways):
         plan = dict(enumerate(choice))
-        if fits(plan, asked, capacity):
-            best = max(best, sum(worth(plan, i, one) or 0 for i, one in enumerate(asked)))
+        if fits(plan, requests, capacity):
+            best = max(best, sum(worth(plan, i, request) or 0 for i, request in enumerate(requests)))
     return best
 
 
 def test_a_promise_goes_before_a_better_job() -> None:
     promised = Request(4, 1, ((1, 1.0),), promised=True)
     better = Request(4, 1, ((1, 10.0),), promised=False)
-    found = choose([better, promised], 4, busy=True, nodes=10_000)
-    assert found is not None
-    assert dict(found.plan) == {1: frozenset({0})}
+    chosen = choose([better, promised], 4, busy=True, nodes=10_000)
+    assert chosen is not None
+    assert dict(chosen.plan) == {1: frozenset({0})}
 
 
 def test_promises_that_cannot_all_be_kept() -> None:
-    asked = [Request(4, 1, ((1, 1.0),), promised=True)] * 2
-    assert choose(asked, 4, busy=True, nodes=10_000) is None
+    requests = [Request(4, 1, ((1, 1.0),), promised=True)] * 2
+    assert choose(requests, 4, busy=True, nodes=10_000) is None
 
 
 def test_lease_0_is_used_or_left_to_others_as_wished() -> None:
-    asked = [Request(2, 1, ((3, 10.0),), promised=True)]
-    now = choose(asked, 4, busy=True, nodes=10_000)
-    later = choose(asked, 4, busy=False, nodes=10_000)
+    requests = [Request(2, 1, ((3, 10.0),), promised=True)]
+    now = choose(requests, 4, busy=True, nodes=10_000)
+    later = choose(requests, 4, busy=False, nodes=10_000)
     assert now is not None
     assert later is not None
     assert 0 in now.plan[0]
@@ -123,23 +123,23 @@ def test_a_calendar_takes_back_the_earliest_leases() -> None:
 def test_a_calendar_never_gives_out_more_than_there_is(rows: list[tuple[int, int, int, bool]]) -> None:
     calendar, held = Calendar(4), dict[int, tuple[list[int], int]]()
     for number, (devices, need, due, drops) in enumerate(rows):
-        found = calendar.latest(devices, need, 0, due)
-        if found is not None:
-            assert len(found) == need
-            assert max(found) < due
-            calendar.put(number, found, devices)
-            held[number] = found, devices
+        latest = calendar.latest(devices, need, 0, due)
+        if latest is not None:
+            assert len(latest) == need
+            assert max(latest) < due
+            calendar.put(number, latest, devices)
+            held[number] = latest, devices
         if drops and held:
             calendar.drop(number_of := min(held))
             del held[number_of]
         for lease in range(8):
             assert sum(size for leases, size in held.values() if lease in leases) <= 4
-            assert calendar.jobs(lease) == {one for one, (leases, _) in held.items() if lease in leases}
+            assert calendar.jobs(lease) == {job for job, (leases, _) in held.items() if lease in leases}
 
 
 def test_a_known_plan_is_the_answer_when_there_is_no_time() -> None:
-    asked = [Request(1, 2, ((4, 10.0),), promised=True)]
-    known = {0: frozenset({2, 3})}
-    found = choose(asked, 4, busy=True, nodes=0, known=known)
-    assert found is not None
-    assert fits(found.plan, asked, 4)
+    requests = [Request(1, 2, ((4, 10.0),), promised=True)]
+    plan = {0: frozenset({2, 3})}
+    chosen = choose(requests, 4, busy=True, nodes=0, known=plan)
+    assert chosen is not None
+    assert fits(chosen.plan, requests, 4)

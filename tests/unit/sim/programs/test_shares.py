@@ -17,7 +17,7 @@ STEP = 20
 
 def asked(rates: list[list[float]], steps: list[float], devices: tuple[int, ...] = (1, 1)) -> Shares:
     columns = [Column((job,), kind, (rate,)) for job, row in enumerate(rates) for kind, rate in enumerate(row)]
-    return Shares([Claim(1, left) for left in steps], columns, devices, (2.0, 1.0))
+    return Shares([Claim(1, steps_left) for steps_left in steps], columns, devices, (2.0, 1.0))
 
 
 def rate(shares: Shares, x: list[float], job: int) -> float:
@@ -74,9 +74,9 @@ GOALS: dict[str, Callable[[Shares, list[float]], float]] = {
 
 def test_the_example_of_the_paper() -> None:
     shares = asked([[40, 10], [12, 4], [100, 50]], [1, 1, 1])
-    found = OBJECTIVES["max-min"](shares)
-    assert found == pytest.approx([0.455, 0.0, 0.455, 0.091, 0.091, 0.909], abs=1e-3)
-    assert min(rate(shares, found, job) / shares.equal(job) for job in range(3)) == pytest.approx(1.0909, abs=1e-4)
+    solution = OBJECTIVES["max-min"](shares)
+    assert solution == pytest.approx([0.455, 0.0, 0.455, 0.091, 0.091, 0.909], abs=1e-3)
+    assert min(rate(shares, solution, job) / shares.equal(job) for job in range(3)) == pytest.approx(1.0909, abs=1e-4)
 
 
 @pytest.mark.parametrize("objective", GOALS)
@@ -87,9 +87,9 @@ def test_the_example_of_the_paper() -> None:
 )
 def test_no_shares_of_a_grid_are_better(objective: str, rates: list[list[float]], steps: list[float]) -> None:
     shares = asked(rates, steps)
-    found = OBJECTIVES[objective](shares)
+    solution = OBJECTIVES[objective](shares)
     goal = GOALS[objective]
-    reached = goal(shares, found)
+    reached = goal(shares, solution)
     best = max(goal(shares, x) for x in grid())
     assert reached >= best - 1e-3 * abs(best)
 
@@ -107,16 +107,18 @@ def test_nothing_is_given_out_twice(objective: str, data: st.DataObject) -> None
         Column((job,), kind, (value,)) for job, row in enumerate(rates) for kind, value in enumerate(row) if value > 0
     ]
     shares = Shares([Claim(size, 5.0, elapsed=3.0, isolated=1.0) for size in sizes], columns, (4, 4), (1.0, 1.0))
-    found = shares_of_time(objective, shares)
+    solution = shares_of_time(objective, shares)
     for job in range(jobs):
-        assert sum(x for x, column in zip(found, columns, strict=True) if column.jobs == (job,)) <= 1 + 1e-5
+        assert sum(x for x, column in zip(solution, columns, strict=True) if column.jobs == (job,)) <= 1 + 1e-5
     for kind in range(2):
-        used = sum(x * sizes[column.jobs[0]] for x, column in zip(found, columns, strict=True) if column.kind == kind)
+        used = sum(
+            x * sizes[column.jobs[0]] for x, column in zip(solution, columns, strict=True) if column.kind == kind
+        )
         assert used <= 4 + 1e-4
 
 
 def test_water_filling_goes_on_where_max_min_stops() -> None:
-    """Job 0 runs on the slow type only and has all of it; job 1 need not wait for it."""
+    """Job 0 runs only on the slow type and has all of it; job 1 does not have to wait for it."""
     shares = Shares([Claim(1, 9), Claim(1, 9)], [Column((0,), 1, (1.0,)), Column((1,), 0, (10.0,))], (1, 1))
     assert OBJECTIVES["water-filling"](shares) == pytest.approx([1.0, 1.0], abs=1e-6)
 
@@ -136,8 +138,8 @@ def test_a_deadline_comes_before_money() -> None:
 
 def test_jobs_that_share_devices_are_used_where_that_gains() -> None:
     columns = [Column((0,), 0, (1.0,)), Column((1,), 0, (1.0,)), Column((0, 1), 0, (0.9, 0.9))]
-    found = OBJECTIVES["max-min"](Shares([Claim(1, 9), Claim(1, 9)], columns, (1,)))
-    assert found[2] == pytest.approx(1.0, abs=1e-4)
+    solution = OBJECTIVES["max-min"](Shares([Claim(1, 9), Claim(1, 9)], columns, (1,)))
+    assert solution[2] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_rates_add_up_alike_on_every_python() -> None:
@@ -147,7 +149,7 @@ def test_rates_add_up_alike_on_every_python() -> None:
 
 
 class Watched(list[Column]):
-    """Columns that count how often somebody goes through all of them."""
+    """Columns that count how often they are iterated."""
 
     reads = 0
 
@@ -158,7 +160,7 @@ class Watched(list[Column]):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_no_objective_goes_through_all_columns_for_each_job(objective: str) -> None:
-    """With thousands of jobs that wait, that was most of the time of a run."""
+    """With thousands of waiting jobs, that took most of the time of a run."""
     reads = []
     for jobs in (5, 20):
         columns = Watched(Column((job,), kind, (1.0 + kind,)) for job in range(jobs) for kind in range(2))

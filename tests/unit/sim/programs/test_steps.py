@@ -1,4 +1,4 @@
-"""The model of a step: what it recovers, what it takes for free, and which batch size is best."""
+"""The model of a step: recovered parameters, unmeasured costs, and the best batch size."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def measured(nodes: int, replicas: int, local: int) -> Measurement:
 def predicted(model: StepModel, nodes: int, replicas: int, local: int) -> float:
     """By the goodput of a batch whose gradients are pure noise: samples a second."""
     batch = local * replicas
-    found = best_sizes(model, (0.0, 1.0), (batch, batch), (local, local), [nodes], [replicas])
-    return batch / float(found.goodput[0])
+    best = best_sizes(model, (0.0, 1.0), (batch, batch), (local, local), [nodes], [replicas])
+    return batch / float(best.goodput[0])
 
 
 def test_steps_are_foretold_where_there_are_measurements() -> None:
@@ -54,14 +54,14 @@ def test_nodes_are_never_nearer_than_devices() -> None:
 
 
 def test_quiet_gradients_keep_the_initial_batch_and_noisy_ones_the_largest() -> None:
-    for noise, wanted in (((1.0, 1e-9), 32), ((1e-9, 1.0), 256)):
-        found = best_sizes(TRUE, noise, (32, 256), (8, 64), [1], [4])
-        assert int(found.local[0] * found.passes[0]) * 4 == wanted
+    for noise, expected in (((1.0, 1e-9), 32), ((1e-9, 1.0), 256)):
+        best = best_sizes(TRUE, noise, (32, 256), (8, 64), [1], [4])
+        assert int(best.local[0] * best.passes[0]) * 4 == expected
 
 
 def test_a_batch_that_does_not_fit_is_split_into_passes() -> None:
-    found = best_sizes(TRUE, (1e-9, 1.0), (32, 256), (8, 64), [1], [1])
-    assert (int(found.local[0]), int(found.passes[0])) == (64, 4)
+    best = best_sizes(TRUE, (1e-9, 1.0), (32, 256), (8, 64), [1], [1])
+    assert (int(best.local[0]), int(best.passes[0])) == (64, 4)
     alone = best_sizes(TRUE, (1e-9, 1.0), (32, 256), (8, 256), [1], [1])  # two passes, though all of it would fit
     assert (int(alone.local[0]), int(alone.passes[0])) == (128, 2)
 
@@ -88,10 +88,10 @@ def test_the_program_finds_the_least_cost(costs: list[list[int]], room: int) -> 
                 total += options[place].cost
         return total if used["a"] <= room and used["b"] <= 1 else None
 
-    found = cost(tuple(chosen(jobs, {"a": room, "b": 1}, 1.1, {})))
-    every = [one for choice in product((None, 0, 1, 2), repeat=len(jobs)) if (one := cost(choice)) is not None]
-    assert found is not None
-    assert found == pytest.approx(min(every), abs=2e-4 * max(1.0, min(every)))
+    least_cost = cost(tuple(chosen(jobs, {"a": room, "b": 1}, 1.1, {})))
+    every = [total for choice in product((None, 0, 1, 2), repeat=len(jobs)) if (total := cost(choice)) is not None]
+    assert least_cost is not None
+    assert least_cost == pytest.approx(min(every), abs=2e-4 * max(1.0, min(every)))
 
 
 def test_a_job_that_restarts_keeps_its_configuration() -> None:
@@ -123,7 +123,9 @@ def test_a_search_keeps_nodes_limits_types_and_gangs(limits: list[int], seed: in
         assert all(row[:2].sum() == 0 or row[2] == 0 for row in state)  # one type
         spread = [row for row in state if np.count_nonzero(row) > 1]
         assert odd or (np.count_nonzero(spread, axis=0) <= 1).all() or not spread  # of each node at most one
-        assert all(not one or row.sum() in (0, limit) for one, row, limit in zip(exact, state, limits, strict=True))
+        assert all(
+            not is_exact or row.sum() in (0, limit) for is_exact, row, limit in zip(exact, state, limits, strict=True)
+        )
     values = problem.measured(population)
     assert problem.measured(best[None])[0, 0] == values[:, 0].min()
     assert len({state.tobytes() for state in population}) == len(population)

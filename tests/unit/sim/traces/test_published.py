@@ -1,4 +1,4 @@
-"""The readers on the published files, against what was counted in them otherwise (policies.md, part C)."""
+"""The readers on the published files, against independent counts (policies.md, part C)."""
 
 from __future__ import annotations
 
@@ -155,13 +155,13 @@ def test_pollux_has_a_hundred_and_sixty_jobs_a_workload_and_what_they_need() -> 
         trace = read(f"pollux.tar.gz/pollux/workloads{load_name}/workload-6.csv")
         assert (len(trace.jobs), trace.bad) == (jobs, ())
     near = source(str(FOLDER / "pollux.tar.gz/pollux/workloads/workload-6.csv"))
-    known = step_times(near, "../traces/cifar10")
-    assert known is not None
-    assert known.step((1,), 32) == pytest.approx((0.0427886962890625, 0.0004995360016822816))
-    middle = known.step((1,), 38.5)
+    times = step_times(near, "../traces/cifar10")
+    assert times is not None
+    assert times.step((1,), 32) == pytest.approx((0.0427886962890625, 0.0004995360016822816))
+    middle = times.step((1,), 38.5)
     assert middle is not None
     assert middle[0] == pytest.approx((0.0427886962890625 + 0.05048525333404541) / 2)
-    assert known.step((1,), 10**6) is None
+    assert times.step((1,), 10**6) is None
     assert step_times(near, "../traces/nothing") is None
 
 

@@ -1,4 +1,4 @@
-"""The readers on rows made after the documentation of each format, bad ones among them."""
+"""The readers on rows that follow the documentation of each format, including bad rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(folder: Path, text: str, name: str = "trace.csv", kind: str | None = No
 # --- our own
 
 PROFILED = "training"
-"""A field that only traces with profiles beside them have."""
+"""A field of traces that come with profiles."""
 
 
 def test_every_field_of_a_job_has_a_column() -> None:
@@ -59,7 +59,7 @@ JOBS = st.lists(
         vc=NAME, model=NAME, priority=st.integers(-9, 999), share=st.sampled_from(Share),
         urge=st.sampled_from(DeadlineKind),
         deadlines=st.dictionaries(TIME, st.floats(0, 10), max_size=4).map(
-            lambda given: tuple(Deadline(at, given[at]) for at in sorted(given))
+            lambda by_time: tuple(Deadline(at, by_time[at]) for at in sorted(by_time))
         ),
         elastic=st.none() | st.integers(1, 8).flatmap(lambda low: st.tuples(st.just(low), st.integers(low, 64))),
         scaling=COUNTS, throughput=RATES, sensitivity=RATES, spread=COUNTS, skew=st.floats(0, 1),
@@ -74,13 +74,13 @@ JOBS = st.lists(
 @given(JOBS)
 def test_what_is_written_is_read_back(jobs: list[Job]) -> None:
     data = to_csv(jobs).encode()
-    found = [
+    read_back = [
         row[1]
         for row in detected_format(TraceFile("x", data)).read(TraceFile("x", data))
         if not isinstance(row, BadRow)
     ]
-    assert found == jobs
-    assert to_csv(found).encode() == data
+    assert read_back == jobs
+    assert to_csv(read_back).encode() == data
 
 
 def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_format_that_does_not_exist_is_refused_with_the_nearest(tmp_path: Path
     assert refused.value.hint == "did you mean 'tiresias'?"
 
 
-# --- where a trace is read from
+# --- sources of traces
 
 TEXT = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,1,0,606,vgg19,164,30\n"
 
@@ -164,11 +164,11 @@ def test_a_trace_in_an_archive_in_an_archive_is_the_same_trace(tmp_path: Path) -
     for name in ("t.csv.gz", "all.tar.gz/one/a.csv", "all.tar.gz:one/a.csv", "all.tar.gz/in.tar.gz/a.csv"):
         trace = load(f"{tmp_path}/{name}")
         assert (trace.jobs, trace.sha256) == (plain.jobs, plain.sha256)
-    for name, said in {
+    for name, problem in {
         "all.tar.gz": "archive of 3 files", "all.tar.gz/a.csv": "is there 2 times", "all.tar.gz/c.csv": "holds no",
         "nothing.csv": "no such file", "t.tar.gz/x": "no such file", "": "is a folder",
     }.items():  # fmt: skip
-        with pytest.raises(TraceError, match=said):
+        with pytest.raises(TraceError, match=problem):
             load(f"{tmp_path}/{name}")
 
 
