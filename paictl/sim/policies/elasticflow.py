@@ -62,11 +62,11 @@ class ElasticFlow(Policy):
     def __init__(self, parameters: ElasticFlowParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._promised: dict[int, JobView] = {}
-        self._others = Unpromised(parameters.most)
-        """Without a deadline, or refused."""
         self._curves: dict[int, Curve] = {}
         self._levels: dict[int, int] = {}
         """Of those that run: place in their curve."""
+        self._others = Unpromised(parameters.most, self._levels)
+        """Without a deadline, or refused."""
         self._admitted: dict[int, bool] = {}
         self._arrived: list[JobView] = []
         self._news = False
@@ -124,7 +124,7 @@ class ElasticFlow(Policy):
         self._admitted |= dict.fromkeys(due, kept)
         for job in jobs:
             if job.number not in self._promised:
-                self._others.enter(job, self.now, running=False)
+                self._others.enter(job, self.now)
 
     def _late(self, profile: FreeDevices) -> bool:
         """Whether a promise cannot be kept."""
@@ -147,7 +147,7 @@ class ElasticFlow(Policy):
         wanted: dict[int, int] = {}
         for job, level in list(self._planned(profile)):
             if level is None:
-                self._others.enter(self._promised.pop(job.number), self.now, running=job.number in self._levels)
+                self._others.enter(self._promised.pop(job.number), self.now)
                 self._broken += 1
             else:
                 wanted[job.number] = level

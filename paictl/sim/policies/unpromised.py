@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import merge
 
 from paictl.sim.view import JobView
@@ -17,14 +17,15 @@ _Rank = tuple[int, int]
 class Unpromised:
     """Jobs in the order in which they came here, at most `most` of which, the oldest, are looked at while they wait.
 
-    A job that waits does no work, so its rank holds until it starts: those who wait are kept in order. Tell `waits` and
-    `runs` of every change. Running jobs are ranked for each decision, and are looked at however young they are.
+    A job that waits does no work, so its rank holds until it starts: those who wait are kept in order. Running jobs are
+    ranked for each decision, and are looked at however young they are. `running` has their numbers, also of jobs that
+    are not here: its owner changes it, and then tells `runs` or `waits`.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, running: Collection[int]) -> None:
         self._most = most
+        self._running = running
         self._jobs: dict[int, JobView] = {}
-        self._running: set[int] = set()
         self._oldest: set[int] = set()
         self._younger: deque[int] = deque()
         """Those behind the oldest, and jobs that have left since."""
@@ -38,11 +39,9 @@ class Unpromised:
     def __getitem__(self, number: int) -> JobView:
         return self._jobs[number]
 
-    def enter(self, job: JobView, now: Millis, *, running: bool) -> None:
+    def enter(self, job: JobView, now: Millis) -> None:
         """A job comes: it is younger than all others here."""
         self._jobs[job.number] = job
-        if running:
-            self._running.add(job.number)
         self._younger.append(job.number)
         self._look(now)
 
@@ -50,27 +49,22 @@ class Unpromised:
         """A job ends; nothing happens if it is not here."""
         if self._jobs.pop(number, None) is None:
             return
-        self._running.discard(number)
         self._unrank(number)
         self._oldest.discard(number)
         self._look(now)
 
     def runs(self, number: int) -> None:
-        """A job starts; nothing happens if it is not here."""
-        if number in self._jobs:
-            self._running.add(number)
-            self._unrank(number)
+        """A job has started; nothing happens if it is not here."""
+        self._unrank(number)
 
     def waits(self, number: int, now: Millis) -> None:
-        """A job loses its devices; nothing happens if it is not here."""
-        if number in self._jobs:
-            self._running.discard(number)
-            if number in self._oldest:
-                self._rank(number, now)
+        """A job has lost its devices; nothing happens if it is not here."""
+        if number in self._oldest:
+            self._rank(number, now)
 
     def by_service(self, now: Millis) -> Iterable[JobView]:
         """The oldest and all that run, least remaining service first, then in the order of arrival."""
-        running = sorted(_rank(self._jobs[number], now) for number in self._running)
+        running = sorted(_rank(self._jobs[number], now) for number in self._running if number in self._jobs)
         return (self._jobs[number] for _, number in merge(self._order, running))
 
     def _look(self, now: Millis) -> None:

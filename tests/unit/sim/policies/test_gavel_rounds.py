@@ -92,3 +92,14 @@ def test_a_round_is_chosen_as_if_all_slots_were_ranked(data: st.DataObject) -> N
             due = {}
         ran = queue.choose(order) if everybody is None else everybody
         assert ran == ranked_all(slots | {key: due[key] for key in due.keys() & slots.keys()}, received, gpus, order)
+
+
+def test_a_pair_and_its_jobs_never_run_together_however_much_room_there_is() -> None:
+    queue = RoundQueue(DEVICES, HEAD_START)
+    for number in (0, 1):
+        queue.enter(view(number, 1), (0,))
+    queue.reset()
+    queue.offer((0, 1), 0, 1)
+    queue.share((0, 1), 0, 1.0)
+    assert queue.everybody((0, 1)) is None, "the three slots would fit"
+    assert queue.choose((0, 1)) == {(0, 1): 0}

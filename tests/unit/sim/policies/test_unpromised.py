@@ -18,10 +18,10 @@ MOST = 3
 
 @given(st.data())
 def test_the_oldest_and_who_runs_come_by_remaining_service(data: st.DataObject) -> None:
-    kept = Unpromised(MOST)
+    running: set[int] = set()
+    kept = Unpromised(MOST, running)
     jobs: dict[int, JobView] = {}
     states: dict[int, JobProgress] = {}
-    running: set[int] = set()
     for step in range(data.draw(st.integers(1, 25), "instants")):
         now = Millis(10 * step)
         held = sorted(jobs)
@@ -33,21 +33,20 @@ def test_the_oldest_and_who_runs_come_by_remaining_service(data: st.DataObject) 
             jobs[step] = JobView(state)
             if data.draw(st.booleans()):
                 running.add(step)
-            kept.enter(jobs[step], now, running=step in running)
+            kept.enter(jobs[step], now)
         else:
             number = data.draw(st.sampled_from(held))
             match what:
                 case "leave":
+                    running.discard(number)
                     kept.leave(number, now)
                     del jobs[number]
-                    running.discard(number)
                 case "runs":
-                    kept.runs(number)
                     running.add(number)
-                case "waits":
-                    states[number].settle(now)
-                    kept.waits(number, now) if number in running else None
-                    running.discard(number)
+                    kept.runs(number)
+                case "waits" if number in running:
+                    running.remove(number)
+                    kept.waits(number, now)
         for number, state in states.items():
             state.settle(now)
             state.rate = ONE if number in running else 0
@@ -59,7 +58,7 @@ def test_the_oldest_and_who_runs_come_by_remaining_service(data: st.DataObject) 
 
 
 def test_who_is_not_here_is_passed_over() -> None:
-    kept = Unpromised(MOST)
+    kept = Unpromised(MOST, {7})
     kept.leave(7, Millis(0))
     kept.runs(7)
     kept.waits(7, Millis(0))
