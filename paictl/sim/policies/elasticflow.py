@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from math import inf
 from typing import Final, Literal
 
@@ -12,6 +11,7 @@ from paictl.sim.actions import Resize, Start, Trigger
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.policies.unpromised import Unpromised
 from paictl.sim.programs.filling import Curve, FreeDevices
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -62,11 +62,11 @@ class ElasticFlow(Policy):
     def __init__(self, parameters: ElasticFlowParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._promised: dict[int, JobView] = {}
-        self._others: dict[int, JobView] = {}
-        """Without a deadline, or refused."""
         self._curves: dict[int, Curve] = {}
         self._levels: dict[int, int] = {}
         """Of those that run: place in their curve."""
+        self._others = Unpromised(parameters.most, self._levels)
+        """Without a deadline, or refused."""
         self._admitted: dict[int, bool] = {}
         self._arrived: list[JobView] = []
         self._news = False
@@ -77,8 +77,9 @@ class ElasticFlow(Policy):
     def plan(self, moment: Trigger) -> None:
         """Note who came and went; at the end of a slot decide."""
         for job in moment.ended:
-            for book in (self._promised, self._others, self._curves, self._levels):
+            for book in (self._promised, self._curves, self._levels):
                 book.pop(job.number, None)
+            self._others.leave(job.number, self.now)
         self._arrived += moment.arrived
         self._news = self._news or bool(moment.arrived or moment.ended)
         if self._news and self.now % self.p.slot == 0:
@@ -121,7 +122,9 @@ class ElasticFlow(Policy):
         kept = not due or not self._late(FreeDevices(self.cluster.size))
         self._promised = self._promised if kept else before
         self._admitted |= dict.fromkeys(due, kept)
-        self._others |= {job.number: job for job in jobs if job.number not in self._promised}
+        for job in jobs:
+            if job.number not in self._promised:
+                self._others.enter(job, self.now)
 
     def _late(self, profile: FreeDevices) -> bool:
         """Whether a promise cannot be kept."""
@@ -144,7 +147,7 @@ class ElasticFlow(Policy):
         wanted: dict[int, int] = {}
         for job, level in list(self._planned(profile)):
             if level is None:
-                self._others[job.number] = self._promised.pop(job.number)
+                self._others.enter(self._promised.pop(job.number), self.now)
                 self._broken += 1
             else:
                 wanted[job.number] = level
@@ -183,12 +186,8 @@ class ElasticFlow(Policy):
         """Jobs without a promise, least remaining service first, each at its least level; then what is left again."""
         if free <= 0:
             return
-        oldest = islice(self._others.values(), self.p.most)
-        running = (self._others[number] for number in self._levels if number in self._others)
-        candidates = {job.number: job for job in (*oldest, *running)}
-        ranked = sorted(candidates.values(), key=lambda job: (job.remaining(self.now) * job.gpus, job.number))
         started: list[JobView] = []
-        for job in ranked:
+        for job in self._others.by_service(self.now):
             levels = self._curves[job.number].levels
             if levels and levels[0] <= free:
                 wanted[job.number] = 0
@@ -213,6 +212,7 @@ class ElasticFlow(Policy):
             if level < 0:
                 self.preempt(job)
                 del self._levels[job.number]
+                self._others.waits(job.number, self.now)
                 continue
             more = self._curves[job.number].levels[level] - len(held)
             if more < 0:
@@ -225,6 +225,7 @@ class ElasticFlow(Policy):
             self.act(Resize(job, devices) if held else Start(job, devices))
             self.hold(job, devices)
             self._levels[job.number] = level
+            self._others.runs(job.number)
 
     # --- results
 

@@ -13,7 +13,7 @@ from paictl.sim.dice import Dice
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.nodes import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.gavel_rounds import Numbers, RoundQueue, Slot
+from paictl.sim.policies.gavel_rounds import Numbers, RoundQueue
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.programs.first_come import FirstCome
 from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
@@ -94,7 +94,9 @@ class Gavel(Policy):
         self._settled: Millis | None = None
         self._changed = False
         self._next: Millis | None = None
-        self._solved = 0
+        self._due: tuple[Shares, list[Numbers]] | None = None
+        """The program whose shares have not been asked for yet."""
+        self._posed = 0
         self._queue = FirstCome(self._dice.below, aware=parameters.aware) if parameters.objective == "fifo" else None
 
     # --- rounds
@@ -116,8 +118,8 @@ class Gavel(Policy):
         """Its devices stay idle until the round ends."""
 
     def counted(self) -> Mapping[str, float]:
-        """How many programs were solved."""
-        return {"programs": self._solved}
+        """How many programs were posed; one whose answer decides nothing is not solved."""
+        return {"programs": self._posed}
 
     def _enter(self, job: JobView) -> None:
         self._jobs[job.number] = job
@@ -145,7 +147,12 @@ class Gavel(Policy):
             return
         if self._changed and (self._settled is None or self.now - self._settled >= self.p.settle):
             self._settle()
-        self._carry_out(self._slots.choose(self._order()))
+        order = self._order()
+        chosen = self._slots.everybody(order)
+        if chosen is None:
+            self._share_out()
+            chosen = self._slots.choose(order)
+        self._carry_out(chosen)
         self._began = self.now
         self._next = Millis(self.now + self.p.round)
 
@@ -155,27 +162,39 @@ class Gavel(Policy):
         jobs = list(self._jobs.values())
         self._slots.reset()
         if self._queue is not None:
+            self._slots.clear()
             line = [(job.number, job.gpus, [self._rate(job, name) for name in self.kinds]) for job in jobs]
             for number, kind in self._queue.assign(line, self._sizes).items():
-                self._slots.offer((self._jobs[number],), kind, 1.0)
+                self._slots.offer((number,), kind, self._jobs[number].gpus)
+                self._slots.share((number,), kind, 1.0)
         else:
-            asked, slots = self._asked(jobs)
-            found = shares_of_time(self.p.objective, asked)
-            self._solved += 1
-            for column, slot, share in zip(asked.columns, slots, found, strict=True):
-                if share > 0 or len(slot) == 1:  # a job without a share fills gaps
-                    self._slots.offer(slot, column.kind, share)
+            self._due = self._asked(jobs)
+            self._posed += 1
             if self._alone is not None:
+                asked, _ = self._due
                 self._alone.pace = {job.number: asked.isolated(index) for index, job in enumerate(jobs)}
+            if self.p.space_sharing:
+                self._share_out()  # shares say which pairs there are
         self._settled, self._changed = self.now, False
 
-    def _asked(self, jobs: Sequence[JobView]) -> tuple[Shares, list[Slot]]:
+    def _share_out(self) -> None:
+        """Solve the program of the last settlement, when its answer first decides something."""
+        if self._due is None:
+            return
+        (asked, slots), self._due = self._due, None
+        found = shares_of_time(self.p.objective, asked)
+        for column, numbers, share in zip(asked.columns, slots, found, strict=True):
+            if len(numbers) > 1 and share > 0:
+                self._slots.offer(numbers, column.kind, self._jobs[numbers[0]].gpus)
+            self._slots.share(numbers, column.kind, share)
+
+    def _asked(self, jobs: Sequence[JobView]) -> tuple[Shares, list[Numbers]]:
         """The program's input: steps a second where the trace tells steps, else a step is a second on the reference."""
         claims = [self._claim(job) for job in jobs]
         columns: list[Column] = []
-        slots: list[Slot] = []
+        slots: list[Numbers] = []
         for index, job in enumerate(jobs):
-            slot = (job,)
+            slot = (job.number,)
             for kind, name in enumerate(self.kinds):
                 if (rate := self._rate(job, name)) > 0:
                     columns.append(Column((index,), kind, (self._counted(job, rate),)))
@@ -196,7 +215,7 @@ class Gavel(Policy):
             due=due if due > 0 else inf,
         )
 
-    def _pairs(self, jobs: Sequence[JobView], columns: list[Column], slots: list[Slot]) -> None:
+    def _pairs(self, jobs: Sequence[JobView], columns: list[Column], slots: list[Numbers]) -> None:
         """Pairs of one size, on types where both were measured side by side and do not lose against taking turns."""
         for a, one in enumerate(jobs):
             for b, other in enumerate(jobs[a + 1 :], a + 1):
@@ -208,7 +227,7 @@ class Gavel(Policy):
                     if min(rates) > 0 and min(beside) > 0 and fsum(beside) > 1:
                         steps = self._counted(one, rates[0]), self._counted(other, rates[1])
                         columns.append(Column((a, b), kind, (steps[0] * beside[0], steps[1] * beside[1])))
-                        slots.append((one, other))
+                        slots.append((one.number, other.number))
 
     def _counted(self, job: JobView, rate: float) -> float:
         """Steps a second that the program is told, of a job with that rate on a type."""

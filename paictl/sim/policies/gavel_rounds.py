@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from paictl.sim.view import JobView
@@ -10,12 +10,8 @@ from paictl.sim.view import JobView
 _FIRST: Final = 1e9
 """Stands for "has not run on that type yet": such jobs come first, in the order of their shares."""
 
-Slot = tuple[JobView, ...]
-"""One job, or two that share devices."""
 Numbers = tuple[int, ...]
-"""The numbers of a slot's jobs: what it is looked up by."""
-_Way = tuple[Numbers, float, int]
-"""A slot on a type: its numbers, its share of time, how many devices it needs."""
+"""The numbers of the jobs of a slot: one job, or two that share devices."""
 
 
 class RoundQueue:
@@ -29,7 +25,10 @@ class RoundQueue:
     def __init__(self, devices: Sequence[int], head_start: int) -> None:
         self._devices = devices
         self._head_start = head_start
-        self._ways: list[dict[Numbers, _Way]] = [{} for _ in devices]
+        self._ways: list[dict[Numbers, int]] = [{} for _ in devices]
+        """By type: how many devices each slot needs that may run there."""
+        self._shares: list[dict[Numbers, float]] = [{} for _ in devices]
+        """By type: the shares of time of slots, also of jobs that are gone; whoever is not here fills gaps."""
         self._pairs: dict[int, list[Numbers]] = {}
         """The pairs that a job is part of."""
         self._received: list[dict[int, int]] = [{} for _ in devices]
@@ -42,7 +41,7 @@ class RoundQueue:
             received[job.number] = self._head_start
         self._given = [given + self._head_start for given in self._given]
         for kind in kinds:
-            self.offer((job,), kind, 0.0)
+            self._ways[kind][job.number,] = job.gpus
 
     def leave(self, number: int) -> None:
         """A job is gone, and so are the slots that it was part of."""
@@ -53,19 +52,32 @@ class RoundQueue:
                 ways.pop(numbers, None)
 
     def reset(self) -> None:
-        """Forget all slots, and what the jobs have received: new shares count from now on."""
-        self._ways = [{} for _ in self._devices]
+        """Forget shares, pairs, and what the jobs have received: new shares count from now on.
+
+        On which types a job may run alone does not change.
+        """
+        for numbers in {numbers for pairs in self._pairs.values() for numbers in pairs}:
+            for ways in self._ways:
+                ways.pop(numbers, None)
         self._pairs = {}
+        self._shares = [{} for _ in self._devices]
         self._received = [dict.fromkeys(received, self._head_start) for received in self._received]
         self._given = [self._head_start * len(received) for received in self._received]
 
-    def offer(self, slot: Slot, kind: int, share: float) -> None:
-        """Let a slot run on a type, for that share of its time; 0: where a gap is left."""
-        numbers = tuple(job.number for job in slot)
-        self._ways[kind][numbers] = numbers, share, slot[0].gpus
+    def clear(self) -> None:
+        """No slot may run on any type until it is offered."""
+        self._ways = [{} for _ in self._devices]
+
+    def offer(self, numbers: Numbers, kind: int, devices: int) -> None:
+        """Let a slot that needs so many devices run on a type; it fills gaps until it is given a share."""
+        self._ways[kind][numbers] = devices
         if len(numbers) > 1:
             for number in numbers:
                 self._pairs.setdefault(number, []).append(numbers)
+
+    def share(self, numbers: Numbers, kind: int, share: float) -> None:
+        """Give a slot a share of its time on a type; nothing comes of it if its jobs are gone."""
+        self._shares[kind][numbers] = share
 
     def account(self, ran: Iterable[tuple[Numbers, int]], span: int) -> None:
         """Slots that ran on a type for so long; jobs that are gone are skipped."""
@@ -77,6 +89,23 @@ class RoundQueue:
                     received[number] += span
                     given[kind] += span
 
+    def everybody(self, order: Iterable[int]) -> dict[Numbers, int] | None:
+        """The type of each slot if all can run, each on the first type that it may use; None if there is no room.
+
+        Shares decide nothing here. Pairs are rivals of their own jobs, so there is never room for all of them.
+        """
+        if self._pairs:
+            return None
+        chosen: dict[Numbers, int] = {}
+        for kind in order:
+            ways = self._ways[kind]
+            if chosen:
+                ways = {numbers: devices for numbers, devices in ways.items() if numbers not in chosen}
+            if sum(ways.values()) > self._devices[kind]:
+                return None
+            chosen |= dict.fromkeys(ways, kind)
+        return chosen
+
     def choose(self, order: Iterable[int]) -> dict[Numbers, int]:
         """The type of each slot that runs next: types fill up in this order, with whoever is most behind its share.
 
@@ -85,13 +114,8 @@ class RoundQueue:
         chosen: dict[Numbers, int] = {}
         taken: set[int] = set()
         for kind in order:
-            ways = [way for way in self._ways[kind].values() if taken.isdisjoint(way[0])]
             left = self._devices[kind]
-            if not self._pairs and sum([way[2] for way in ways]) <= left:  # room for all: their order decides nothing
-                chosen |= dict.fromkeys((way[0] for way in ways), kind)
-                taken.update(way[0][0] for way in ways)
-                continue
-            for _, _, numbers, devices in self._ranked(kind, ways):
+            for _, _, numbers, devices in self._ranked(kind, taken):
                 if devices <= left and taken.isdisjoint(numbers):
                     chosen[numbers] = kind
                     taken.update(numbers)
@@ -100,12 +124,14 @@ class RoundQueue:
                         break
         return chosen
 
-    def _ranked(self, kind: int, ways: Iterable[_Way]) -> list[tuple[float, float, Numbers, int]]:
-        """(minus priority, minus share, numbers, devices), the slot that is most behind its share first."""
-        received, given = self._received[kind], self._given[kind]
+    def _ranked(self, kind: int, taken: Set[int]) -> list[tuple[float, float, Numbers, int]]:
+        """(minus priority, minus share, numbers, devices) of slots without those jobs, who is most behind first."""
+        received, given, shares = self._received[kind], self._given[kind], self._shares[kind]
         entries = []
-        for numbers, share, devices in ways:
-            priority = 0.0
+        for numbers, devices in self._ways[kind].items():
+            if not taken.isdisjoint(numbers):
+                continue
+            share, priority = shares.get(numbers, 0.0), 0.0
             if share > 0:
                 own = received[numbers[0]] if len(numbers) == 1 else max(received[number] for number in numbers)
                 priority = share / (own / given) if own > 0 and given > 0 else share * _FIRST

@@ -49,6 +49,13 @@ def test_as_many_are_admitted_as_can_all_be_in_time() -> None:
     assert ends(result)["c"] > 60, "who is refused runs on what is left, later"
 
 
+def test_a_job_without_a_promise_that_lost_its_devices_runs_again() -> None:
+    """The one with less service left comes first; then the other goes on where it was."""
+    result = play([job("long", 100), job("short", 20, at=10)], 1)
+    assert ends(result) == {"short": 30, "long": 120}
+    assert result.counters["preemptions"] == 1
+
+
 def test_jobs_of_a_slot_are_admitted_all_or_none_as_in_the_published_code() -> None:
     jobs = [job(name, 100, 60, scaling=LINEAR) for name in "abc"]
     refused = play(jobs, 4, "slot=10,admission=slot")

@@ -7,6 +7,8 @@ import pytest
 from paictl.sim.cluster import ClusterShape, ClusterShapeError, homogeneous, mixed
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
+from paictl.sim.policies import gavel
+from paictl.sim.programs.shares import Shares
 from paictl.sim.run import Ending, RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
@@ -49,6 +51,23 @@ def test_two_on_one_device_take_turns_of_a_round() -> None:
     order = [(entry.time // 1000, entry.job) for entry in result.log if entry.what == "start"]
     assert [at for at, _ in order] == [0, 360, 720, 1080]
     assert [name for _, name in order] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+
+
+@pytest.mark.parametrize(("late", "solved"), [(1, 0), (2, 1)])
+def test_shares_are_computed_only_where_there_is_no_room_for_all(
+    late: int, solved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that comes later and leaves no room brings them about; they are those of before it came."""
+    asked: list[Shares] = []
+
+    def noted(_: str, shares: Shares) -> list[float]:
+        asked.append(shares)
+        return [1.0] * len(shares.columns)
+
+    monkeypatch.setattr(gavel, "shares_of_time", noted)
+    found = play([job("a", 0, 1, 1800), job("late", 400, late, 100)], spec=homogeneous(1, 2))
+    assert [len(shares.claims) for shares in asked] == [1] * solved
+    assert found.counters["programs"] == 1, "posed once, whether it was solved or not"
 
 
 def test_weights_are_parts_of_the_time() -> None:

@@ -51,6 +51,7 @@ def test_a_round_is_chosen_as_if_all_slots_were_ranked(data: st.DataObject) -> N
     slots: dict[tuple[Numbers, int], float] = {}
     received: dict[tuple[int, int], int] = {}
     ran: dict[Numbers, int] = {}
+    due: dict[tuple[Numbers, int], float] = {}  # shares that are told only when there is no room for all
     for number in range(data.draw(st.integers(1, 9), "instants")):
         match data.draw(st.sampled_from(["enter", "enter", "leave", "settle", "round"])):
             case "leave" if jobs:
@@ -61,16 +62,15 @@ def test_a_round_is_chosen_as_if_all_slots_were_ranked(data: st.DataObject) -> N
                 received = {key: time for key, time in received.items() if key[0] != gone}
             case "settle":
                 queue.reset()
-                slots = {}
+                slots = {key: 0.0 for key in slots if len(key[0]) == 1}
                 received = dict.fromkeys(received, HEAD_START)
                 alike = [(a, b) for a in jobs for b in jobs if a < b and jobs[a].gpus == jobs[b].gpus]
                 pairs = data.draw(st.lists(st.sampled_from(alike), unique=True, max_size=3)) if alike else []
-                for numbers in [*((name,) for name in jobs), *pairs]:
+                for pair in pairs:
                     for kind in range(len(DEVICES)):
-                        share = data.draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-                        if share or len(numbers) == 1:
-                            slots[numbers, kind] = share
-                            queue.offer(tuple(jobs[name] for name in numbers), kind, share)
+                        slots[pair, kind] = 0.0
+                        queue.offer(pair, kind, jobs[pair[0]].gpus)
+                due = {key: data.draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])) for key in slots}
             case "round":
                 queue.account(ran.items(), 360)
                 for numbers, kind in ran.items():
@@ -83,6 +83,23 @@ def test_a_round_is_chosen_as_if_all_slots_were_ranked(data: st.DataObject) -> N
                 received |= {(number, kind): HEAD_START for kind in range(len(DEVICES))}
                 slots |= {((number,), kind): 0.0 for kind in kinds}
         order = data.draw(st.sampled_from([(0, 1), (1, 0)]))
-        ran = queue.choose(order)
         gpus = {name: job.gpus for name, job in jobs.items()}
-        assert ran == ranked_all(slots, received, gpus, order)
+        everybody = queue.everybody(order)
+        if everybody is None:
+            for (slot, kind), share in due.items():  # also to jobs that have left since
+                queue.share(slot, kind, share)
+            slots = {key: due.get(key, share) for key, share in slots.items()}
+            due = {}
+        ran = queue.choose(order) if everybody is None else everybody
+        assert ran == ranked_all(slots | {key: due[key] for key in due.keys() & slots.keys()}, received, gpus, order)
+
+
+def test_a_pair_and_its_jobs_never_run_together_however_much_room_there_is() -> None:
+    queue = RoundQueue(DEVICES, HEAD_START)
+    for number in (0, 1):
+        queue.enter(view(number, 1), (0,))
+    queue.reset()
+    queue.offer((0, 1), 0, 1)
+    queue.share((0, 1), 0, 1.0)
+    assert queue.everybody((0, 1)) is None, "the three slots would fit"
+    assert queue.choose((0, 1)) == {(0, 1): 0}
