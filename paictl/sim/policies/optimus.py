@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from math import fsum
 from typing import Literal, NamedTuple
 
@@ -48,15 +49,15 @@ class _Left:
     """Devices that are left for jobs of one type, and for all together."""
 
     def __init__(self, devices: int, types: Mapping[str, int]) -> None:
-        self._all = devices
+        self.all = devices
         self._of = dict(types)
 
     def take(self, job: JobView, number: int) -> bool:
         """Take so many for a job; False, and nothing is taken, if there are not so many for it."""
         kind = job.gpu_type
-        if number > self._all or (kind is not None and number > self._of.get(kind, 0)):
+        if number > self.all or (kind is not None and number > self._of.get(kind, 0)):
             return False
-        self._all -= number
+        self.all -= number
         if kind is not None:
             self._of[kind] -= number
         return True
@@ -76,7 +77,7 @@ Pace = Callable[[JobView, int, int], float]
 class MarginalGains:
     """Servers and devices by marginal gain: everybody its fewest, modest jobs first, then the step that brings most.
 
-    `left` is the remaining work by job number, `types` how many of the devices are of each type, for jobs that run on
+    `left` tells the remaining work of a job, `types` how many of the devices are of each type, for jobs that run on
     one only, `servers` how many there are in all (0: every worker has its own, uncounted). A gain is how much sooner a
     job would end, divided by the part of all servers or devices that it takes; where a step of the curve brings
     nothing, a later one may (a curve with a dent), so the best next size is taken, not the very next.
@@ -84,7 +85,7 @@ class MarginalGains:
 
     def __init__(
         self,
-        left: Mapping[int, float],
+        left: Callable[[JobView], float],
         devices: int,
         types: Mapping[str, int] | None = None,
         *,
@@ -101,11 +102,13 @@ class MarginalGains:
         self._full: set[tuple[int, bool]] = set()
         """(job, whether of servers): no room was found for a step of that kind."""
 
-    def of(self, jobs: Sequence[JobView]) -> dict[int, TaskCounts]:
-        """By job number; whoever does not find even its fewest is absent."""
-        for job in sorted(jobs, key=lambda job: (sizes(job)[0], job.number)):
+    def of(self, jobs: Iterable[JobView]) -> dict[int, TaskCounts]:
+        """By job number; whoever does not find even its fewest is absent. The jobs that need the fewest come first."""
+        for job in jobs:
             least = sizes(job)[0]
-            if (not self._servers or self._spare) and self._free.take(job, least):
+            if least > self._free.all or (self._servers and not self._spare):
+                break  # nor is there room for anybody behind it
+            if self._free.take(job, least):
                 self.given[job.number] = TaskCounts(1 if self._servers else least, least)
                 self._spare -= 1
                 self._push(job)
@@ -126,7 +129,7 @@ class MarginalGains:
         return self._spare >= 0
 
     def _push(self, job: JobView) -> None:
-        now, left = self.given[job.number], self._left[job.number]
+        now, left = self.given[job.number], self._left(job)
         before = left / self._pace(job, now.servers, now.workers)
         best: tuple[float, TaskCounts] | None = None
         for step, part in self._steps(job, now):
@@ -192,6 +195,8 @@ class Optimus(Policy):
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
+        self._line: list[tuple[int, int]] = []
+        """(fewest devices, number) of all jobs, in order."""
         self._given: dict[int, TaskCounts] = {}
         fitted = parameters.estimate == "fitted"
         self._estimates: Exact | Fitted = Fitted(setup.seed, parameters.noise) if fitted else Exact()
@@ -200,8 +205,10 @@ class Optimus(Policy):
         """Nothing happens between two intervals."""
         for job in moment.arrived:
             self._jobs[job.number] = job
+            insort(self._line, (sizes(job)[0], job.number))
         for job in moment.ended:
             del self._jobs[job.number]
+            del self._line[bisect_left(self._line, (sizes(job)[0], job.number))]
             self._given.pop(job.number, None)
             self._estimates.forget(job)
         if self.now % self.p.interval == 0:
@@ -219,13 +226,12 @@ class Optimus(Policy):
         """Its devices wait for the next interval."""
 
     def _turn(self) -> None:
-        jobs = list(self._jobs.values())
-        left = {job.number: self._estimates.left(job, self.now) for job in jobs}
+        left = cache(lambda job: self._estimates.left(job, self.now))
         servers = self.p.servers * len(self.cluster.nodes)
         allocation = MarginalGains(
             left, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers
         )
-        given = allocation.of(jobs)
+        given = allocation.of(self._jobs[number] for _, number in self._line)
         book = NodeBook(self.cluster)
         kept = self._kept(given)
         for number in sorted(kept):
@@ -236,10 +242,9 @@ class Optimus(Policy):
             set(given) - kept, key=lambda one: (self._jobs[one].gpu_type is None, *given[one][::-1], one)
         ):
             placed[number] = self._place(book, self._jobs[number], given[number].workers)
-        for job in jobs:
-            if job.running and (placed.get(job.number) != job.devices or job.number not in kept):
-                self.act(Preempt(job))
-                self.let_go(job)
+        for number in sorted(self._given.keys() - kept):
+            self.act(Preempt(self._jobs[number]))
+            self.let_go(self._jobs[number])
         for number, devices in sorted(placed.items()):
             job, share = self._jobs[number], given[number]
             self.hold(job, devices)

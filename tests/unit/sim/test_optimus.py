@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
-from paictl.sim.policies.optimus import MarginalGains, Optimus, Pace, TaskCounts, split
+from paictl.sim.policies.optimus import MarginalGains, Optimus, Pace, TaskCounts, sizes, split
 from paictl.sim.policies.optimus_estimates import exact_pace
 from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
@@ -30,7 +30,8 @@ def allocate(
     jobs: list[JobView], left: dict[int, float], devices: int, types: dict[str, int] | None = None
 ) -> dict[int, int]:
     """Devices by job; in one dimension each has a server of its own."""
-    given = MarginalGains(left, devices, types).of(jobs)
+    line = sorted(jobs, key=lambda job: (sizes(job)[0], job.number))
+    given = MarginalGains(lambda job: left[job.number], devices, types).of(line)
     assert all(share.servers == share.workers for share in given.values())
     return {number: share.workers for number, share in given.items()}
 
@@ -189,7 +190,7 @@ def pair_by_gains(alphas: list[float], work: list[int], devices: int, servers: i
     """What two jobs are given, and their sum of completion times in parts of the best."""
     jobs = [view(number, 1, curve(alpha, 4)) for number, alpha in enumerate(alphas)]
     left = dict(enumerate(map(float, work)))
-    shares = MarginalGains(left, devices, pace=exact_pace, servers=servers).of(jobs)
+    shares = MarginalGains(lambda job: left[job.number], devices, pace=exact_pace, servers=servers).of(jobs)
     total = sum(left[i] / exact_pace(jobs[i], *shares[i]) for i in range(2))
     return list(shares.values()), total / best_pair(jobs, left, devices, servers, exact_pace)
 
