@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from math import fsum
 from typing import Literal, NamedTuple
 
@@ -48,15 +49,15 @@ class _FreeDevices:
     """Free devices of each type, and in all."""
 
     def __init__(self, devices: int, types: Mapping[str, int]) -> None:
-        self._total = devices
+        self.total = devices
         self._by_type = dict(types)
 
     def take(self, job: JobView, number: int) -> bool:
         """Take devices for a job; False, and nothing changes, if too few are free."""
         kind = job.gpu_type
-        if number > self._total or (kind is not None and number > self._by_type.get(kind, 0)):
+        if number > self.total or (kind is not None and number > self._by_type.get(kind, 0)):
             return False
-        self._total -= number
+        self.total -= number
         if kind is not None:
             self._by_type[kind] -= number
         return True
@@ -76,7 +77,7 @@ Pace = Callable[[JobView, int, int], float]
 class MarginalGains:
     """Servers and devices by marginal gain: first each job's minimum, smallest first, then the step that gains most.
 
-    `remaining` is the remaining work by job number, `types` the number of devices of each type (for jobs that run on
+    `remaining` gives the remaining work of a job, `types` the number of devices of each type (for jobs that run on
     one type only), `servers` the number of parameter servers (0: each worker has its own, uncounted). The gain of a
     step is how much sooner the job would end, divided by the part of all servers or devices that it takes. If a curve
     has a dent, a larger step may gain where the next one does not, so the best of all larger sizes is tried.
@@ -84,7 +85,7 @@ class MarginalGains:
 
     def __init__(
         self,
-        remaining: Mapping[int, float],
+        remaining: Callable[[JobView], float],
         devices: int,
         types: Mapping[str, int] | None = None,
         *,
@@ -101,11 +102,13 @@ class MarginalGains:
         self._full: set[tuple[int, bool]] = set()
         """(job, whether the step adds a server) of steps for which there is no room."""
 
-    def of(self, jobs: Sequence[JobView]) -> dict[int, TaskCounts]:
-        """The counts by job number; a job whose minimum does not fit is absent."""
-        for job in sorted(jobs, key=lambda job: (sizes(job)[0], job.number)):
+    def of(self, jobs: Iterable[JobView]) -> dict[int, TaskCounts]:
+        """The counts by job number; a job whose minimum does not fit is absent. `jobs` come by minimum, least first."""
+        for job in jobs:
             least = sizes(job)[0]
-            if (not self._servers or self._spare) and self._free.take(job, least):
+            if least > self._free.total or (self._servers and not self._spare):
+                break  # no later job fits either
+            if self._free.take(job, least):
                 self.given[job.number] = TaskCounts(1 if self._servers else least, least)
                 self._spare -= 1
                 self._push(job)
@@ -126,7 +129,7 @@ class MarginalGains:
         return self._spare >= 0
 
     def _push(self, job: JobView) -> None:
-        counts, remaining = self.given[job.number], self._remaining[job.number]
+        counts, remaining = self.given[job.number], self._remaining(job)
         before = remaining / self._pace(job, counts.servers, counts.workers)
         best: tuple[float, TaskCounts] | None = None
         for step, part in self._steps(job, counts):
@@ -192,6 +195,8 @@ class Optimus(Policy):
     def __init__(self, parameters: OptimusParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
+        self._line: list[tuple[int, int]] = []
+        """(minimum, number) of all jobs, in order."""
         self._counts: dict[int, TaskCounts] = {}
         fitted = parameters.estimate == "fitted"
         self._estimates: Exact | Fitted = Fitted(setup.seed, parameters.noise) if fitted else Exact()
@@ -200,8 +205,10 @@ class Optimus(Policy):
         """Nothing happens between two intervals."""
         for job in moment.arrived:
             self._jobs[job.number] = job
+            insort(self._line, (sizes(job)[0], job.number))
         for job in moment.ended:
             del self._jobs[job.number]
+            del self._line[bisect_left(self._line, (sizes(job)[0], job.number))]
             self._counts.pop(job.number, None)
             self._estimates.forget(job)
         if self.now % self.p.interval == 0:
@@ -219,13 +226,12 @@ class Optimus(Policy):
         """Nothing: its devices stay idle until the next interval."""
 
     def _turn(self) -> None:
-        jobs = list(self._jobs.values())
-        remaining = {job.number: self._estimates.left(job, self.now) for job in jobs}
+        remaining = cache(lambda job: self._estimates.left(job, self.now))
         servers = self.p.servers * len(self.cluster.nodes)
         allocation = MarginalGains(
             remaining, self.cluster.size, self.cluster.types, pace=self._estimates.pace, servers=servers
         )
-        counts = allocation.of(jobs)
+        counts = allocation.of(self._jobs[number] for _, number in self._line)
         book = NodeBook(self.cluster)
         staying = self._staying(counts)
         for number in sorted(staying):
@@ -237,10 +243,9 @@ class Optimus(Policy):
             key=lambda job_number: (self._jobs[job_number].gpu_type is None, *counts[job_number][::-1], job_number),
         ):
             placed[number] = self._place(book, self._jobs[number], counts[number].workers)
-        for job in jobs:
-            if job.running and (placed.get(job.number) != job.devices or job.number not in staying):
-                self.act(Preempt(job))
-                self.let_go(job)
+        for number in sorted(self._counts.keys() - staying):
+            self.act(Preempt(self._jobs[number]))
+            self.let_go(self._jobs[number])
         for number, devices in sorted(placed.items()):
             job, job_counts = self._jobs[number], counts[number]
             self.hold(job, devices)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
-from paictl.sim.policies.optimus import MarginalGains, Optimus, Pace, TaskCounts, split
+from paictl.sim.policies.optimus import MarginalGains, Optimus, Pace, TaskCounts, sizes, split
 from paictl.sim.policies.optimus_estimates import exact_pace
 from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
@@ -30,7 +30,8 @@ def allocate(
     jobs: list[JobView], remaining: dict[int, float], devices: int, types: dict[str, int] | None = None
 ) -> dict[int, int]:
     """Devices by job; in one dimension each worker has a server of its own."""
-    allocation = MarginalGains(remaining, devices, types).of(jobs)
+    line = sorted(jobs, key=lambda job: (sizes(job)[0], job.number))
+    allocation = MarginalGains(lambda job: remaining[job.number], devices, types).of(line)
     assert all(share.servers == share.workers for share in allocation.values())
     return {number: share.workers for number, share in allocation.items()}
 
@@ -189,7 +190,7 @@ def pair_by_gains(alphas: list[float], work: list[int], devices: int, servers: i
     """The counts of two jobs, and their sum of completion times as a multiple of the best one."""
     jobs = [view(number, 1, curve(alpha, 4)) for number, alpha in enumerate(alphas)]
     remaining = dict(enumerate(map(float, work)))
-    shares = MarginalGains(remaining, devices, pace=exact_pace, servers=servers).of(jobs)
+    shares = MarginalGains(lambda job: remaining[job.number], devices, pace=exact_pace, servers=servers).of(jobs)
     total = sum(remaining[i] / exact_pace(jobs[i], *shares[i]) for i in range(2))
     return list(shares.values()), total / best_pair(jobs, remaining, devices, servers, exact_pace)
 
