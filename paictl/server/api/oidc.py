@@ -9,7 +9,7 @@ from paictl.i18n import in_language, text
 from paictl.operate.users.tokens import TokenKind, issue
 from paictl.remote.oidc.provider import ProviderTokens
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer
-from paictl.server.federation import Federation
+from paictl.server.federation import LINE, Federation
 from paictl.server.routing import Access, Operation, Route
 
 _LOGIN: Final = {
@@ -56,5 +56,6 @@ def routes(federation: Federation) -> tuple[Route, ...]:
             "POST", "/api/v2/authn/oidc/login", Access.ANYBODY, login,
             Operation("Sign in with a token of the provider", "authn", takes=takes, answers=(200, 400, 401, 404)),
             slow=True,
+            line=LINE,
         ),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from paictl.i18n import text
 from paictl.operate.users.tokens import SPANS, TokenKind, issue
 from paictl.server.calls import Answer, ApiError, Call, answer_to, redirect
 from paictl.server.credentials import begun_cookie, begun_cookie_name, session_cookie
-from paictl.server.federation import BEGUN, Federation, packed, too_late, unpacked
+from paictl.server.federation import BEGUN, LINE, Federation, packed, too_late, unpacked
 from paictl.server.portal.rendering import local_address, page
 from paictl.server.routing import Access, Operation, Route
 
@@ -64,7 +64,13 @@ def routes(federation: Federation) -> tuple[Route, ...]:
     return (
         Route("GET", START, Access.ANYBODY, begin, Operation("Sign in by the OpenID provider", answers=(303, 404))),
         Route(
-            "GET", CALLBACK, Access.ANYBODY, come_back, Operation("Back from it", answers=(303, 400, 403)), slow=True
+            "GET",
+            CALLBACK,
+            Access.ANYBODY,
+            come_back,
+            Operation("Back from it", answers=(303, 400, 403)),
+            slow=True,
+            line=LINE,
         ),
     )
 
