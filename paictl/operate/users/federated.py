@@ -106,6 +106,8 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
             text("user {name} exists here but does not belong to {issuer}", name=name, issuer=settings.issuer),
             hint=text("an administrator can remove that account: paictl user remove {name}", name=name),
         )
+    if (known.vcs, known.admin) == (vcs, admin):
+        return known
 
     def rights(*, admin: bool) -> Account:
         def changed(account: Account) -> Account:
