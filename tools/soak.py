@@ -52,7 +52,7 @@ def play_fickle(seed: int, operations: int, _: bool) -> Counter[str]:
     from tests.unit.extender.fickle import FickleWorld
 
     world = FickleWorld(seed)
-    world.pushes = 0.5
+    world.pushes, world.moves = 0.5, 10
     return _played(world, seed, operations)
 
 
@@ -60,7 +60,9 @@ def play_placer(seed: int, operations: int, _: bool) -> Counter[str]:
     """The same behind the placer."""
     from tests.unit.placer.pinned import PinnedWorld
 
-    return _played(PinnedWorld(seed), seed, operations)
+    world = PinnedWorld(seed)
+    world.moves = 10
+    return _played(world, seed, operations)
 
 
 def play_abilities(seed: int, operations: int, _: bool) -> Counter[str]:

@@ -365,8 +365,8 @@ class Users(Protocol):
     def add_token(self, token: Token) -> None:
         """Keep a token."""
 
-    def remove_tokens(self, digests: Iterable[str]) -> None:
-        """Take tokens away; what is not there needs nothing."""
+    def remove_tokens(self, digests: Iterable[str]) -> int:
+        """Take tokens away, and say how many were there: of clients that take one at once, one alone had it."""
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,10 +12,12 @@ from paictl.i18n import did_you_mean, listed, text
 from paictl.scheduler.engine import Engine
 from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
+from paictl.workload.tasklimits import tasks_by_user
 
 if TYPE_CHECKING:
     from paictl.workload.pods import JobPlan
     from paictl.workload.sharing import Sharing
+    from paictl.workload.tasklimits import TaskLimits
 
 
 MOST_COMPARED: Final = 400
@@ -82,6 +84,15 @@ def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> 
         if after.virtual is None:
             return JobImpact.NO_GUARANTEE
     return None
+
+
+def refuse_many_tasks(limits: TaskLimits, plans: Iterable[JobPlan], held: Callable[[str], int]) -> None:
+    """Raise `ClusterError` if a user would have more tasks than allowed; `held` says how many one has already."""
+    for user, more in tasks_by_user(plans).items() if limits else ():
+        why = limits.refusal(user, held(user), more)
+        if why is not None:
+            hint = text("wait until some have ended, stop jobs, or ask an administrator for a higher limit")
+            raise ClusterError(why, hint=hint)
 
 
 def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datetime) -> None:

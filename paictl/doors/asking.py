@@ -92,8 +92,9 @@ def _claims(
     pod: Mapping[str, Any], uid: str, objects: Sequence[Mapping[str, Any]]
 ) -> tuple[list[ResourceClaim], list[str]]:
     """The claims that Kubernetes will create for a pod, named as in the pod, and the unknown templates."""
-    namespace = str(pod["metadata"].get("namespace") or "default")
-    templates = {str(item["metadata"].get("name")): item for item in objects if item.get("kind") == TEMPLATE}
+    named = str(pod["metadata"].get("namespace") or "")
+    namespace = named or "default"
+    templates = _templates_for(named, objects)
     claims, unknown = [], []
     for entry in _entries(pod.get("spec") or {}, "resourceClaims"):
         name, template = str(entry.get("name")), entry.get("resourceClaimTemplateName")
@@ -121,6 +122,17 @@ def _claims(
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ClaimError(text("{kind} {name} cannot be read", kind=TEMPLATE, name=template)) from None
     return claims, unknown
+
+
+def _templates_for(namespace: str, objects: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The ResourceClaimTemplates that a pod of a namespace can name; what names none is for where it is applied."""
+    templates: dict[str, Mapping[str, Any]] = {}
+    for item in objects:
+        if item.get("kind") == TEMPLATE:
+            name, own = str(item["metadata"].get("name")), str(item["metadata"].get("namespace") or "")
+            if own == namespace or (name not in templates and not (own and namespace)):
+                templates[name] = item
+    return templates
 
 
 def _check_used(pod: Mapping[str, Any], claims: Sequence[ResourceClaim]) -> None:

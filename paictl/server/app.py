@@ -32,7 +32,7 @@ from paictl.server.portal.rendering import error_page, page_headers, sign_in_add
 from paictl.server.routing import Access, Route, Router, authorise
 from paictl.server.workers import Workers, busy
 from paictl.serving.bodies import Bodies, HttpError
-from paictl.serving.connections import vouch
+from paictl.serving.connections import subscriber, vouch
 
 SLOW: Final = 8
 """Sign-ins that may be under way or wait at once: each costs a fifth of a second of a processor."""
@@ -65,6 +65,11 @@ class _Asked:
         """The token of the browser's cookie; empty if there is none."""
         cookies = credentials.cookies_of(self.request.headers.get("cookie", ""))
         return cookies.get(credentials.cookie_name(secure=self.sender.secure), "")
+
+    @property
+    def subscriber(self) -> str:
+        """Together with which other requests it counts while it waits."""
+        return subscriber(self.sender.address)
 
     @property
     def as_page(self) -> bool:
@@ -160,17 +165,17 @@ class ServerApp:
 
         # a stranger's large body is not read, and a stranger gets no turn
         if route.who is not Access.ANYBODY and (route.reads_body or route.slow):
-            await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown))
+            await self._workers.ask(lambda cluster: self._allowed(cluster, asked, route, shown), asked.subscriber)
         body = await self._body(request, route) if route.reads_body else b""
         if not route.slow:
-            return await self._while_connected(request, self._workers.ask(handled))
-        if asked.user:
-            return await self._while_connected(request, self._workers.in_turn(asked.user, handled))
+            return await self._while_connected(request, self._workers.ask(handled, asked.subscriber))
+        if line := asked.user or route.line:
+            return await self._while_connected(request, self._workers.in_turn(line, handled))
         if self._slow >= self._extension.sign_ins:
             raise busy()
         self._slow += 1
         try:
-            return await self._while_connected(request, self._workers.ask(handled))
+            return await self._while_connected(request, self._workers.ask(handled, asked.subscriber))
         finally:
             self._slow -= 1
 

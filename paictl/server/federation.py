@@ -23,10 +23,14 @@ from paictl.server.calls import ApiError
 
 FRESH: Final = 30.0
 """Seconds after which the configuration is looked at again."""
+LINE: Final = "OpenID provider"
+"""In which sign-ins wait for the provider, which may be down: they take few threads then, and no turns of passwords."""
 BEGUN: Final = 600
 """Seconds that a user may take to sign in at the provider."""
 _REMEMBERED: Final = 10_000
-"""Tokens of programs whose claims are remembered, until they expire."""
+"""Tokens of programs whose claims are remembered, until they expire and for `_AGAIN` at most."""
+_AGAIN: Final = 600.0
+"""Seconds after which a token is verified again: its key may have been withdrawn, because somebody else has it."""
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Federation:
     clock: Callable[[], float] = time.monotonic
     _read: tuple[float, OidcSettings | None] | None = None
     _provider: Provider | None = None
-    _claims: dict[str, Claims] = field(default_factory=dict, repr=False)
+    _claims: dict[str, tuple[float, Claims]] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def settings(self, cluster: Cluster) -> OidcSettings | None:
@@ -79,12 +83,14 @@ class Federation:
             return None
         settings, provider = self.provider(cluster)
         digest = digest_of(token)
-        claims = self._claims.get(digest)
-        if claims is None or float(claims["exp"]) <= time.time():
+        now = self.clock()
+        verified, claims = self._claims.get(digest, (now, None))
+        if claims is None or now - verified > _AGAIN or float(claims["exp"]) <= time.time():
+            self._claims.pop(digest, None)
             claims = provider.claims(token, settings.audiences)
             if len(self._claims) >= _REMEMBERED:
                 self._claims.clear()
-            self._claims[digest] = claims
+            self._claims[digest] = now, claims
         account = account_for(cluster.users, cluster, settings, claims)
         until = datetime.fromtimestamp(float(claims["exp"]), UTC)
         return Caller(account, Token(digest, account.name, account.stamp, TokenKind.LOGIN, datetime.now(UTC), until))

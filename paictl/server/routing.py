@@ -60,6 +60,8 @@ class Route:
     jobs: bool = False
     slow: bool = False
     size: int = BODY
+    line: str = ""
+    """In which line slow questions of strangers wait for their turn, as those of one account do; empty: none."""
 
     @property
     def page(self) -> bool:

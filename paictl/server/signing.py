@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,14 +16,22 @@ from paictl.i18n import text
 from paictl.operate.users.passwords import LONGEST
 from paictl.operate.users.tokens import right_account
 from paictl.server.calls import ApiError, Call
+from paictl.server.workers import busy
+from paictl.serving.connections import subscriber
 
 WINDOW: Final = 300.0
 """Seconds in which failures count."""
 PER_PAIR: Final = 5
 """Failures of one user from one address: a user who forgot the password waits, and locks out no other user."""
 PER_ADDRESS: Final = 20
+PER_SHARED: Final = 100
+"""The same of an address, for users who have signed in from there before: whoever tries one password for all users
+behind a proxy is slowed down, and cannot lock them out by trying other names."""
 PER_USER: Final = 50
 """From all addresses together."""
+AT_ONCE: Final = 2
+"""Sign-ins of one user that are under way: each takes one of few turns, and a right password may be shown any number
+of times."""
 REMEMBERED: Final = 20_000
 """Names and addresses that are remembered at most; the longest untouched are forgotten first."""
 
@@ -33,13 +42,20 @@ class SignInLimits:
 
     clock: Callable[[], float] = time.monotonic
     _failures: OrderedDict[tuple[str, ...], deque[float]] = field(default_factory=OrderedDict)
+    _regulars: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+    """Users, and from where they have signed in before."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, user: str, address: str) -> None:
-        """Count an attempt as failed before checking it, so that parallel attempts gain nothing. Raises `ApiError`."""
+        """Count an attempt as failed before checking it, so that parallel attempts gain nothing. Raises `ApiError`.
+
+        What others have tried locks out nobody where they have signed in before: there the failures of this user from
+        this address count, and `PER_SHARED` of all users.
+        """
+        address = subscriber(address)
         with self._lock:
             now = self.clock()
-            wait = max(self._wait(key, most, now) for key, most in _keys(user, address))
+            wait = max(self._wait(key, most, now) for key, most in self._limits(user, address))
             if wait > 0:
                 seconds = math.ceil(wait)
                 message = text("too many failed attempts: wait {seconds} s", seconds=seconds)
@@ -54,11 +70,21 @@ class SignInLimits:
 
     def succeeded(self, user: str, address: str) -> None:
         """Take back what `begin` counted; what failed from here before is forgiven for this user only."""
+        address = subscriber(address)
         with self._lock:
+            self._regulars[user, address] = None
+            self._regulars.move_to_end((user, address))
+            if len(self._regulars) > REMEMBERED:
+                self._regulars.popitem(last=False)
             self._failures.pop(("pair", user, address), None)
             for key in (("address", address), ("user", user)):
                 if tries := self._failures.get(key):
                     tries.pop()
+
+    def _limits(self, user: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
+        if (user, address) not in self._regulars:
+            return _keys(user, address)
+        return (("pair", user, address), PER_PAIR), (("address", address), PER_SHARED)
 
     def _wait(self, key: tuple[str, ...], most: int, now: float) -> float:
         """Seconds until another try is allowed, 0 for now."""
@@ -83,13 +109,30 @@ class SignIns:
     """Passwords that are tried, from all doors of one server."""
 
     limits: SignInLimits = field(default_factory=SignInLimits)
+    _under_way: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def account(self, call: Call, user: str, password: str) -> Account:
         """The account that a name and a password open. Raises `ApiError`, the same for a wrong name and password."""
         user, password = user.strip()[:64], password[: LONGEST + 1]
-        self.limits.begin(user, call.address)
-        account = right_account(call.cluster.users, user, password)
+        with self._one_of_few(user):
+            self.limits.begin(user, call.address)
+            account = right_account(call.cluster.users, user, password)
         if account is None:
             raise ApiError(400, "IncorrectPasswordError", text("user name or password is wrong"))
         self.limits.succeeded(user, call.address)
         return account
+
+    @contextmanager
+    def _one_of_few(self, user: str) -> Iterator[None]:
+        with self._lock:
+            if self._under_way[user] >= AT_ONCE:
+                raise busy()
+            self._under_way[user] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way[user] -= 1
+                if not self._under_way[user]:
+                    del self._under_way[user]

@@ -7,8 +7,9 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar, cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
 
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
@@ -57,14 +58,40 @@ class _Threads:
         self._busy: Counter[str] = Counter()
         self._slow_most = max(1, threads - SPARE)
         self._turns: list[tuple[str, asyncio.Future[None]]] = []
+        self._served: dict[str, int] = {}
+        """Accounts that wait or are under way, and how many turns had been given when each last got one."""
+        self._given = 0
+        self._pending: list[tuple[str, _Progress]] = []
+        """Questions that are not slow, and who sent each; the oldest first."""
 
-    async def ask(self, question: Callable[[Cluster], T], account: str = "", most: int | None = None) -> T:
-        """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way."""
-        if self._busy.total() >= self._most or (most is not None and self._busy[account] >= most):
+    async def ask(
+        self, question: Callable[[Cluster], T], account: str = "", most: int | None = None, sender: str = ""
+    ) -> T:  # fmt: skip
+        """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way.
+
+        If too many wait, the newest question makes room of the sender who has most of them, unless that is this one.
+        """
+        if most is not None and self._busy[account] >= most:
+            raise busy()
+        if self._busy.total() >= self._most and not self._make_room(sender):
             raise busy()
         self._busy[account] += 1
-        async with _patience():
-            return await self._counted(question, account)
+        async with _patience() as progress:
+            entry = (sender, progress)
+            self._pending.append(entry)
+            try:
+                return await self._counted(question, account, progress)
+            finally:
+                self._pending.remove(entry)
+
+    def _make_room(self, sender: str) -> bool:
+        """Drop a question that no thread has taken up; False if nobody has more of them than the sender."""
+        waiting = [(who, progress) for who, progress in self._pending if progress.waits]
+        numbers = Counter(who for who, _ in waiting)
+        most = max(numbers, key=lambda who: numbers[who], default=sender)
+        if numbers[most] <= numbers[sender] + 1:
+            return False
+        return next(progress for who, progress in reversed(waiting) if who == most).drop()
 
     async def in_turn(self, question: Callable[[Cluster], T], account: str) -> T:
         """The same for a slow question of an account, after its turn has come, both within `PATIENCE`.
@@ -72,11 +99,11 @@ class _Threads:
         What nobody waits for any more counts as long as its thread works on it. Raises `ApiError` as `ask` does, and
         if too many of the account wait.
         """
-        async with _patience():
+        async with _patience() as progress:
             await self._turn(account)
-            return await self._counted(question, account)
+            return await self._counted(question, account, progress)
 
-    async def _counted(self, question: Callable[[Cluster], T], account: str) -> T:
+    async def _counted(self, question: Callable[[Cluster], T], account: str, progress: _Progress) -> T:
         """What a thread answers to a question that is among the busy ones already, until the thread is done."""
         try:
             future = self._pool.submit(self._answer, question)
@@ -84,16 +111,24 @@ class _Threads:
             self._free(account)
             raise busy() from None
         future.add_done_callback(self._done(asyncio.get_running_loop(), account))
-        return await asyncio.wrap_future(future)
+        progress.future = future
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if progress.dropped:
+                raise busy() from None
+            progress.begun = not future.cancel()  # what no thread has taken up, none will
+            raise
 
     async def _turn(self, account: str) -> None:
         """Count a slow question of an account as busy, once there is room for it.
 
-        Whoever makes room gives it to the first in line who may have it, so that nobody who comes later is faster:
-        while somebody of an account waits, there is no room for the account.
+        Whoever makes room gives it to those in line, so that nobody who comes later is faster: while somebody of an
+        account waits, there is no room for the account. Accounts take turns: whoever waits with many questions keeps
+        nobody waiting who has one.
         """
         if self._has_room(account):
-            self._busy[account] += 1
+            self._begin(account)
             return
         waiting = sum(one == account for one, _ in self._turns)
         if waiting >= TURNS_EACH or (waiting and len(self._turns) >= QUEUE):
@@ -109,6 +144,7 @@ class _Threads:
         finally:
             if (account, come) in self._turns:
                 self._turns.remove((account, come))
+            self._forget(account)
 
     def _has_room(self, account: str) -> bool:
         slow = sum(number for one, number in self._busy.items() if one)
@@ -119,12 +155,25 @@ class _Threads:
         self._busy[account] -= 1
         if not self._busy[account]:
             del self._busy[account]
-        for turn in tuple(self._turns):
-            one, come = turn
-            if self._has_room(one) and not come.done():
-                self._turns.remove(turn)
-                self._busy[one] += 1
-                come.set_result(None)
+        while turn := self._next():
+            self._turns.remove(turn)
+            self._begin(turn[0])
+            turn[1].set_result(None)
+        self._forget(account)
+
+    def _forget(self, account: str) -> None:
+        if account not in self._busy and all(one != account for one, _ in self._turns):
+            self._served.pop(account, None)
+
+    def _next(self) -> tuple[str, asyncio.Future[None]] | None:
+        """The oldest question of the account that got a turn longest ago, of those that may have one now."""
+        may = [turn for turn in self._turns if not turn[1].done() and self._has_room(turn[0])]
+        return min(may, key=lambda turn: self._served.get(turn[0], 0), default=None)
+
+    def _begin(self, account: str) -> None:
+        self._busy[account] += 1
+        self._given += 1
+        self._served[account] = self._given
 
     def warm(self, question: Callable[[Cluster], object]) -> None:
         """Ask something whose answer is remembered, so that the first visitor does not have to wait for it."""
@@ -158,10 +207,10 @@ class Workers:
         self._threads = _Threads(connect, stamp, threads)
         self._dials = _Threads(connect, stamp, DIALS, "paictl-dial")
 
-    async def ask(self, question: Callable[[Cluster], T]) -> T:
+    async def ask(self, question: Callable[[Cluster], T], sender: str = "") -> T:
         """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
         try:
-            return await self._threads.ask(question)
+            return await self._threads.ask(question, sender=sender)
         except Elsewhere as more:
             return cast("T", await self.dial(more.account, more.question))
 
@@ -183,15 +232,39 @@ class Workers:
         self._dials.close()
 
 
+@dataclass(eq=False)
+class _Progress:
+    """How far a question is."""
+
+    begun: bool = False
+    """Whether a thread had taken it up when it was given up."""
+    dropped: bool = False
+    """Whether it has made room for another."""
+    future: Future[Any] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether no thread has taken it up yet."""
+        return self.future is not None and not self.future.running() and not self.future.done()
+
+    def drop(self) -> bool:
+        """Have it refused as busy; False if a thread was faster."""
+        self.dropped = self.future is not None and self.future.cancel()
+        return self.dropped
+
+
 @contextlib.asynccontextmanager
-async def _patience() -> AsyncIterator[None]:
-    """Give up after `PATIENCE`, with an `ApiError`."""
+async def _patience() -> AsyncIterator[_Progress]:
+    """Give up after `PATIENCE`, with an `ApiError` that says whether something may have been changed."""
+    progress = _Progress()
     try:
         async with asyncio.timeout(PATIENCE):
-            yield
+            yield progress
     except TimeoutError:
-        message = text(
-            "the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE
+        message = (
+            text("the cluster did not answer within {seconds:g} s: check whether the change was made", seconds=PATIENCE)
+            if progress.begun
+            else text("the server had no time for this within {seconds:g} s: nothing was changed", seconds=PATIENCE)
         )
         raise ApiError(504, "TimeoutError", message) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import ipaddress
 import itertools
 import ssl
 from collections import Counter
@@ -45,6 +46,16 @@ _KNOWN: Final = "paictl.known"
 def vouch(scope: MutableMapping[str, Any]) -> None:
     """Say that the sender of a request is known: signed in, or kube-scheduler. Strangers give way before it does."""
     scope[_KNOWN] = True
+
+
+def subscriber(address: str) -> str:
+    """What one sender can have of addresses: of IPv6 the first 64 bits, because each machine may use all below them."""
+    if ":" not in address:
+        return address
+    try:
+        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return address
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -89,8 +100,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     @property
     def host(self) -> str:
-        """The address at the other end, which may be a proxy's."""
-        return self.client[0] if self.client else ""
+        """The sender at the other end, which may be a proxy."""
+        return subscriber(self.client[0]) if self.client else ""
 
     @property
     def is_closing(self) -> bool:

@@ -32,6 +32,7 @@ from paictl.workload.lentorder import HALF_LIFE, OpportunisticOrder, OrderBy
 from paictl.workload.preemption import PreemptionRules, VictimChoice
 from paictl.workload.runlimits import limit_of
 from paictl.workload.runtimerules import RunTimeRules
+from paictl.workload.tasklimits import TaskLimits
 from paictl.workload.usagereport import HOUR
 
 
@@ -64,6 +65,7 @@ class Sharing:
         lending: LendLimits | None = None,
         order: OpportunisticOrder | None = None,
         departments: Departments | None = None,
+        task_limits: TaskLimits | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -80,6 +82,8 @@ class Sharing:
         """Of opportunistic gangs that wait, by recent use; None: it does not count."""
         self.departments = departments or Departments()
         """Of opportunistic gangs that wait, and of those that give way."""
+        self.task_limits = task_limits or TaskLimits()
+        """Asked when jobs are submitted."""
         self._holds_back = bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
 
     @property
@@ -135,6 +139,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             LendLimits(_devices(section.get("lend-limits"))),
             _order(section.get("opportunistic-order")),
             Departments(_departments(section.get("departments"))),
+            TaskLimits({str(row.get("user", EACH)): int(row["tasks"]) for row in _rows(section.get("task-limits"))}),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise

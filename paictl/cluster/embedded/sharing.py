@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from paictl.cluster.embedded.records import Timer
 from paictl.cluster.figures import SharingFigures
 from paictl.cluster.interface import EventKind, PromisedStart
-from paictl.cluster.jobwords import refuse_held
+from paictl.cluster.jobwords import refuse_held, refuse_many_tasks
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
@@ -404,9 +404,14 @@ class WorldSharing:
         return self.rules.obstacle(request, user or self.owner(request), use, self.now)
 
     def refuse(self, jobs: Iterable[LiveJob]) -> None:
-        """Raise `ClusterError` for a job that a spent budget refuses, or that is larger than its user's limit."""
+        """Raise `ClusterError` for a job that a spent budget refuses, or that is larger than its user's limits."""
+        jobs = tuple(jobs)
+        refuse_many_tasks(self.rules.task_limits, (job.plan for job in jobs), self._tasks_of)
         for job in jobs if self.rules else ():
             refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
+
+    def _tasks_of(self, user: str) -> int:
+        return sum(len(job.plan.pods) for job in self._world.jobs.values() if job.plan.user == user)
 
     def settle(self) -> None:
         """Say what is new of budgets and promised starts, and wake up when a month begins for which somebody waits."""

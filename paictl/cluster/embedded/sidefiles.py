@@ -95,10 +95,11 @@ class EmbeddedUsers:
         with self._writing() as db:
             db.execute("INSERT INTO token VALUES (?, ?, ?)", row)
 
-    def remove_tokens(self, digests: Iterable[str]) -> None:
-        """Take tokens away."""
+    def remove_tokens(self, digests: Iterable[str]) -> int:
+        """Take tokens away; how many there were."""
         with self._writing() as db:
-            db.executemany("DELETE FROM token WHERE digest = ?", ((digest,) for digest in digests))
+            rows = [(digest,) for digest in digests]
+            return max(0, db.executemany("DELETE FROM token WHERE digest = ?", rows).rowcount)
 
     # --- the way to the disk and back
 

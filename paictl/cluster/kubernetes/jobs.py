@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets as randomness
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.jobwords import name_taken, no_job, refuse_task
+from paictl.cluster.jobwords import name_taken, no_job, refuse_many_tasks, refuse_task
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
 from paictl.cluster.kubernetes.paijob.names import (
@@ -81,11 +81,29 @@ class JobStore:
         if configuration.sharing:
             self._refuse_held(configuration.sharing, requests, jobs, now)
         self._refuse_taken([taken.key for taken in jobs])
+        limits, plans = configuration.sharing.task_limits, [taken.plan for taken in jobs]
+        refuse_many_tasks(limits, plans, self._tasks_of)
         at = datetime.now(UTC)
-        return [
+        made = [
             self._make(request, taken, at + timedelta(microseconds=place))
             for place, (request, taken) in enumerate(zip(requests, jobs, strict=True))
         ]
+        keys = {job.key for job in made}
+        try:  # once more with these in place: of two clients at once, at least one sees the jobs of the other
+            refuse_many_tasks(limits, plans, lambda user: self._tasks_of(user, keys))
+        except ClusterError:
+            for key in keys:
+                delete(self._client, paijobs_path(object_name(key)))
+            raise
+        return made
+
+    def _tasks_of(self, user: str, besides: Collection[str] = ()) -> int:
+        """Tasks of a user's jobs that have not ended, without those of some keys."""
+        return sum(
+            pai.tasks
+            for pai in self._all()
+            if pai.user == user and pai.key not in besides and (pai.record is None or not pai.record.status.state.final)
+        )
 
     def _refuse_held(
         self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[Taken], now: datetime

@@ -150,11 +150,10 @@ class KubernetesUsers:
             if self._make(_manifest("token", _token_name(token.digest), token.user, token_data(token))) is None:
                 raise ConflictError("this token already exists", hint="create another one")
 
-    def remove_tokens(self, digests: Iterable[str]) -> None:
-        """Take tokens away."""
+    def remove_tokens(self, digests: Iterable[str]) -> int:
+        """Take tokens away; how many there were."""
         with told():
-            for digest in digests:
-                delete(self._client, _path(_token_name(digest)))
+            return sum(delete(self._client, _path(_token_name(digest))) for digest in digests)
 
     # --- objects
 

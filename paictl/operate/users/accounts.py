@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from paictl.cluster.accounts import Account
+from paictl.cluster.configured import account_changed
 from paictl.cluster.interface import (
     ClusterError,
     Configuration,
@@ -135,10 +136,12 @@ def change(users: Users, name: str, made: Callable[[Account], Account]) -> Accou
     raise AssertionError("unreachable")
 
 
-def update(users: Users, name: str, account_change: AccountChange) -> Account:
+def update(users: Users, name: str, account_change: AccountChange, proven: Account | None = None) -> Account:
     """Change an account in one write, or not at all; with another password all its tokens end.
 
-    Raises `PaictlError` for what no account can have, `LastAdministratorError`, and what `change` raises.
+    `proven` is the account as it was when its user proved the old password: an administrator may have set another one
+    since, against just this person. Raises `PaictlError` for what no account can have, `LastAdministratorError`,
+    `ConflictError` if the old password is not the account's any more, and what `change` raises.
     """
     check_email(account_change.email or "")
     secret = ""
@@ -148,6 +151,8 @@ def update(users: Users, name: str, account_change: AccountChange) -> Account:
     stamp = new_stamp()
 
     def changed(account: Account) -> Account:
+        if proven is not None and account.stamp != proven.stamp:
+            raise account_changed(name)
         return replace(
             account,
             vcs=account.vcs if account_change.vcs is None else tuple(sorted(set(account_change.vcs))),
@@ -163,9 +168,9 @@ def update(users: Users, name: str, account_change: AccountChange) -> Account:
     return after
 
 
-def set_password(users: Users, name: str, password: str) -> Account:
-    """Change a user's password; the user has to sign in again everywhere."""
-    return update(users, name, AccountChange(password=password))
+def set_password(users: Users, name: str, password: str, proven: Account | None = None) -> Account:
+    """Change a user's password; the user has to sign in again everywhere. `proven` as in `update`."""
+    return update(users, name, AccountChange(password=password), proven)
 
 
 def grant(

@@ -1,7 +1,8 @@
 """Users of an OpenID provider: the section authentication.oidc, and accounts from what a token says.
 
 An account belongs to whoever the provider named at its first sign-in (issuer and subject). A name alone opens nothing:
-neither an account with a password of its own nor that of another person at the provider.
+neither an account with a password of its own nor that of another person at the provider. Who changes the name at the
+provider keeps the account: with another one for each name, limits and budgets of a user would count for nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.accounts import Account, LastAdministratorError
+from paictl.cluster.configured import account_changed
 from paictl.cluster.interface import ClusterError, Configuration, ConflictError, Jobs, Users
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.reading.kinds import FileKind
@@ -19,10 +21,11 @@ from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.operate.users.accounts import NAME, RESERVED, check_free, new_stamp
+from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, new_stamp
 
 SECTION: Final = "authentication"
 KEY: Final = "oidc"
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _SCOPES: Final = ("openid", "profile", "email", "groups")
 
 
@@ -78,20 +81,22 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
     """The account of the user of a token: made at the first sign-in, and with the rights of the groups of today.
 
     Raises `StrangerError` for a name that cannot be one or belongs to somebody else, `ConflictError` for a name that
-    an earlier user has left jobs under.
+    an earlier user has left jobs under, and for an account that others change again and again.
     """
     name, subject = _name_of(settings, claims), f"{settings.issuer}#{claims['sub']}"
     groups = _words(claims.get(settings.groups_claim))
     vcs = tuple(sorted({vc for group in groups for vc in settings.groups.get(group, ())}))
     admin = not set(groups).isdisjoint(settings.admin_groups)
     known = users.account(name)
+    if known is None or known.subject != subject:
+        known = _account_of(users, subject) or known
     if known is None:
         check_free(jobs, name)
         email = str(claims.get("email") or "")
         try:
-            return users.put_account(
+            return _alone(users, users.put_account(
                 Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
-            )  # fmt: skip
+            ))  # fmt: skip
         except ConflictError:  # the same person signs in twice at once
             known = users.account(name)
             if known is None:
@@ -101,15 +106,38 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
             text("user {name} exists here but does not belong to {issuer}", name=name, issuer=settings.issuer),
             hint=text("an administrator can remove that account: paictl user remove {name}", name=name),
         )
-    wanted = replace(known, vcs=vcs, admin=admin)
-    if wanted == known:
+    if (known.vcs, known.admin) == (vcs, admin):
         return known
-    try:
-        return users.put_account(wanted)
+
+    def rights(*, admin: bool) -> Account:
+        def changed(account: Account) -> Account:
+            if account.subject != subject:  # removed, and given to somebody else
+                raise account_changed(account.name)
+            return replace(account, vcs=vcs, admin=admin)
+
+        return change(users, known.name, changed)
+
+    try:  # whoever changes the account all the time does not keep the rights of yesterday by that
+        return rights(admin=admin)
     except LastAdministratorError:
-        return users.put_account(replace(wanted, admin=True)) if known.vcs != vcs else known
-    except ConflictError:  # somebody changes the account now: next time
-        return known
+        return rights(admin=True)
+
+
+def _account_of(users: Users, subject: str) -> Account | None:
+    """The oldest account of a person, under whatever name; of two of one instant, the first by name."""
+    theirs = [account for account in users.accounts() if account.subject == subject]
+    return min(theirs, key=lambda account: (account.created or _NEVER, account.name), default=None)
+
+
+def _alone(users: Users, made: Account) -> Account:
+    """An account that was just made, or, if its person was faster under another name, that one.
+
+    The store knows accounts by name only. Of two that are made at once, at least one sees the other here.
+    """
+    first = _account_of(users, made.subject) or made
+    if first.name != made.name:
+        users.remove_account(made.name)
+    return first
 
 
 def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -28,6 +29,11 @@ _FRESH: Final = 600.0
 """Seconds for which description and keys are kept."""
 _AGAIN: Final = 30.0
 """Seconds after which keys are asked for again because a token names one that is not known."""
+_REST: Final = 15.0
+"""Seconds after a failure in which description and keys are not asked for: anybody can make a server ask, and each
+thread that waits for a provider that is down is one less for those who do not need it."""
+_WAIT: Final = 1.0
+"""Seconds for which a thread waits while another one asks for them."""
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 _PENDING: Final = ("authorization_pending", "slow_down")
 
@@ -77,6 +83,7 @@ class Provider:
     """Seconds since 1970."""
     _described: tuple[float, Mapping[str, Any]] | None = None
     _keys: tuple[float, Sequence[Jwk]] | None = None
+    _failed: tuple[float, ProviderError] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def authorization(self, *, redirect: str, state: str, nonce: str, challenge: str, scopes: str) -> str:
@@ -158,9 +165,10 @@ class Provider:
         return endpoint
 
     def _description(self) -> Mapping[str, Any]:
-        with self._lock:
-            now = self.clock()
-            if self._described is None or now - self._described[0] > _FRESH:
+        if (known := self._described) is not None and self.clock() - known[0] <= _FRESH:
+            return known[1]
+        with self._asking():
+            if self._described is None or self.clock() - self._described[0] > _FRESH:
                 address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
                 description = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
                 if description.get("issuer") != self.issuer:
@@ -168,17 +176,41 @@ class Provider:
                         text("calls itself {name}", name=description.get("issuer")), where=self.issuer,
                         hint="write that into authentication.oidc.issuer",
                     )  # fmt: skip
-                self._described = now, description
+                self._described = self.clock(), description
             return self._described[1]
 
     def _known_keys(self, older_than: float = _FRESH) -> Sequence[Jwk]:
+        if (known := self._keys) is not None and self.clock() - known[0] <= older_than:
+            return known[1]
         address = self._endpoint("jwks_uri")
-        with self._lock:
-            now = self.clock()
-            if self._keys is None or now - self._keys[0] > older_than:
+        with self._asking():
+            if self._keys is None or self.clock() - self._keys[0] > older_than:
                 keys = self._ask(urllib.request.Request(address)).get("keys")  # noqa: S310 - checked by _ask
-                self._keys = now, [key for key in keys or () if isinstance(key, dict) and key.get("use") != "enc"]
+                fitting = [key for key in keys or () if isinstance(key, dict) and key.get("use") != "enc"]
+                self._keys = self.clock(), fitting
             return self._keys[1]
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """One thread asks at a time, and none soon after a failure: then that failure is raised again."""
+        if not self._lock.acquire(timeout=_WAIT):
+            raise ProviderError(
+                text("the OpenID provider does not answer: {reason}", reason=text("another request waits for it")),
+                where=self.issuer, hint="try again; passwords of own users still work",
+            )  # fmt: skip
+        try:
+            if self._failed is not None:
+                since, failure = self._failed
+                if self.clock() - since <= _REST:
+                    raise ProviderError(failure.message, where=failure.where, hint=failure.hint)
+                self._failed = None
+            try:
+                yield
+            except ProviderError as error:
+                self._failed = self.clock(), error
+                raise
+        finally:
+            self._lock.release()
 
     def _post(self, address: str, fields: Mapping[str, str], accepted: Sequence[str] = ()) -> Mapping[str, Any]:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}

@@ -15,7 +15,7 @@ from paictl.i18n import in_language, text
 from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
 from paictl.remote.oidc.provider import ProviderTokens
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
-from paictl.server.federation import Federation
+from paictl.server.federation import LINE, Federation
 from paictl.server.routing import Access, Handler, Operation, Route
 from paictl.server.signing import SignIns
 
@@ -164,5 +164,6 @@ def provider_routes(federation: Federation) -> tuple[Route, ...]:
             "POST", "/api/v2/authn/oidc/login", Access.ANYBODY, login,
             Operation("Sign in with a token of the provider", "authn", takes=takes, answers=(200, 400, 401, 404)),
             slow=True,
+            line=LINE,
         ),
     )  # fmt: skip

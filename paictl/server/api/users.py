@@ -136,9 +136,10 @@ def update_self_with(sign_ins: SignIns) -> Route:
             email=_string(data, "email") if "email" in data else None,
             password=_string(data, "newPassword") if "newPassword" in data else None,
         )
+        proven = None
         if change.password is not None:
-            sign_ins.account(call, me.name, _string(data, "oldPassword", ""))
-        accounts.update(call.cluster.users, me.name, change)
+            proven = sign_ins.account(call, me.name, _string(data, "oldPassword", ""))
+        accounts.update(call.cluster.users, me.name, change, proven)
         return said(f"update user {me.name} successfully", 201)
 
     operation = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})

@@ -36,8 +36,8 @@ def password_with(sign_ins: SignIns) -> Route:
     def password(call: Call) -> Answer:
         given = call.fields()
         try:
-            sign_ins.account(call, call.me.name, str(given.get("old", "")))
-            changed = set_password(call.cluster.users, call.me.name, str(given.get("new", "")))
+            proven = sign_ins.account(call, call.me.name, str(given.get("old", "")))
+            changed = set_password(call.cluster.users, call.me.name, str(given.get("new", "")), proven)
         except ApiError as error:
             return _page(call, error=error.message, status=error.status)
         except PaictlError as error:

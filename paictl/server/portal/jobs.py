@@ -6,7 +6,7 @@ The list has one's own jobs, for administrators everybody's. From the page of a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -93,6 +93,8 @@ LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
 LOG_PIECES: Final = 4096
 """No more pieces are read of it, however long its lines."""
+LOG_BYTES: Final = 1 << 20
+"""Of these that a page shows, the last ones: a task may write lines of any length, and a page is held several times."""
 _WIDTH: Final = 1000
 """Units from the left to the right end of a timeline."""
 
@@ -135,12 +137,21 @@ def log(call: Call) -> Answer:
     error = written = ""
     try:
         pieces = call.cluster.output(_key(call), task, lines=LOG_LINES)
-        written = b"".join(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
+        written = _end_of(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
     except PaictlError as problem:  # it has not started, or its pod is gone
         error = problem.message
     values = {"title": str(task), "here": "/jobs", "path": path_of(_key(call)),
               "task": task, "written": written, "error": error}  # fmt: skip
     return page(call, "log.html", values)
+
+
+def _end_of(pieces: Iterable[bytes]) -> bytes:
+    """The last `LOG_BYTES` of what a task has written; never much more is held."""
+    kept = bytearray()
+    for piece in pieces:
+        kept += piece
+        del kept[:-LOG_BYTES]
+    return bytes(kept)
 
 
 def stop(call: Call) -> Answer:
@@ -234,7 +245,9 @@ def by_key(call: Call) -> Answer:
 
 _JOB_ROUTES: Final = (
     Route("GET", "/jobs/{user}~{name}", Access.OWNER, by_key, Operation("A job by USER~NAME", answers=(303,))),
-    Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Access.OWNER, log, Operation("The log of a task")),
+    Route(
+        "GET", "/jobs/{user}/{name}/log/{role}/{index}", Access.OWNER, log, Operation("The log of a task"), slow=True
+    ),  # its node may be dead, and then it takes half a minute
     Route(
         "POST",
         "/jobs/{user}/{name}/stop",

@@ -23,7 +23,7 @@ from paictl.server.credentials import (
     choice_cookie,
     session_cookie,
 )
-from paictl.server.federation import BEGUN, Federation, packed, too_late, unpacked
+from paictl.server.federation import BEGUN, LINE, Federation, packed, too_late, unpacked
 from paictl.server.portal.rendering import folder, local_address, page
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
@@ -153,7 +153,13 @@ def federated_routes(federation: Federation) -> tuple[Route, ...]:
     return (
         Route("GET", START, Access.ANYBODY, begin, Operation("Sign in by the OpenID provider", answers=(303, 404))),
         Route(
-            "GET", CALLBACK, Access.ANYBODY, come_back, Operation("Back from it", answers=(303, 400, 403)), slow=True
+            "GET",
+            CALLBACK,
+            Access.ANYBODY,
+            come_back,
+            Operation("Back from it", answers=(303, 400, 403)),
+            slow=True,
+            line=LINE,
         ),
     )
 

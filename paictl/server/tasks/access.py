@@ -145,7 +145,8 @@ def entered(cluster: Cluster, ticket: str, label: str) -> str:
     if entry is None:
         raise _expired()
     caller, scope = entry
-    cluster.users.remove_tokens([caller.token.digest])
+    if not cluster.users.remove_tokens([caller.token.digest]):
+        raise _expired()  # somebody else has just shown the same ticket
     return issue(cluster.users, caller.account, TokenKind.TASK, scope=scope)
 
 

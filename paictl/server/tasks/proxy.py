@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -27,7 +27,7 @@ from paictl.server.tasks import access, headers
 from paictl.server.tasks.access import TaskAddress, TaskSite
 from paictl.server.workers import Workers, busy
 from paictl.serving.bodies import PATIENCE
-from paictl.serving.connections import HEAD, KEEP_ALIVE
+from paictl.serving.connections import HEAD, KEEP_ALIVE, subscriber
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class TaskProxy:
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
-        visit = _Visit(_End(h11.SERVER, reader, writer), str(peer[0]) if peer else "")
+        visit = _Visit(_End(h11.SERVER, reader, writer), subscriber(str(peer[0])) if peer else "")
         if not self._make_room():
             visit.browser.close()
             return
@@ -200,7 +200,7 @@ class TaskProxy:
         peer = browser.writer.get_extra_info("peername")
         scheme = "https" if browser.writer.get_extra_info("ssl_object") else "http"
         sender = credentials.sender_of(str(peer[0]) if peer else "", scheme, fields, self._trusted)
-        visit.address = sender.address
+        visit.address = subscriber(sender.address)
         began, who, visit.status = time.perf_counter(), "-", 0
         try:
             target = await self._answered(visit, request, fields, sender)
@@ -245,7 +245,8 @@ class TaskProxy:
             visit.task, visit.target = await self._dialled(account, target), target
         websocket = headers.is_websocket(fields)
         rows = headers.for_task(request.headers.raw_items(), "https" if sender.secure else "http", websocket=websocket)
-        await self._relayed(visit, visit.task, h11.Request(method=request.method, target=request.target, headers=rows))
+        handed = h11.Request(method=request.method, target=request.target, headers=rows)
+        await self._relayed(visit, visit.task, handed, lambda: self._still_entitled(cookie, label))
         if visit.browser.http.our_state is h11.SWITCHED_PROTOCOL:
             await self._tunnel(visit.browser, visit.task, cookie, label)
         return target
@@ -290,14 +291,24 @@ class TaskProxy:
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         return _End(h11.CLIENT, reader, writer)
 
-    async def _relayed(self, visit: _Visit, task: _End, request: h11.Request) -> None:
-        """Hand on a request and its answer, each as it comes. Raises `ApiError` for a task that does not answer."""
+    async def _relayed(
+        self, visit: _Visit, task: _End, request: h11.Request, recheck: Callable[[], Awaitable[None]]
+    ) -> None:  # fmt: skip
+        """Hand on a request and its answer, each as it comes, for as long as the caller may have it.
+
+        An answer may have no end, as one of server-sent events has none. Raises `ApiError` for a task that does not
+        answer, `OSError` for a caller that may no longer.
+        """
         asking = asyncio.ensure_future(_handed_on(visit.browser, task, request))
         answering = asyncio.ensure_future(_answer_of(task, visit))
         try:
-            await asyncio.wait((asking, answering), return_when=asyncio.FIRST_COMPLETED)
-            if asking.done() and not answering.done() and not asking.exception():
-                await asyncio.wait((answering,))
+            while not answering.done() and not (asking.done() and asking.exception()):
+                left = [side for side in (asking, answering) if not side.done()]
+                done, _ = await asyncio.wait(left, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    await recheck()
+        except ApiError as error:
+            raise ConnectionResetError from error  # its answer has begun: there is no other way to end it
         finally:
             await _ended(asking, answering)
         failed = answering.exception() if not answering.cancelled() else asking.exception()
@@ -316,13 +327,17 @@ class TaskProxy:
         try:
             while not any(side.done() for side in sides):
                 await asyncio.wait(sides, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)
-                try:
-                    await self._entitled(cookie, label)
-                except ApiError as error:  # a cluster that does not answer says nothing about it
-                    if error.status in (401, 403):
-                        raise
+                await self._still_entitled(cookie, label)
         finally:
             await _ended(*sides)
+
+    async def _still_entitled(self, cookie: str, label: str) -> None:
+        """Raise `ApiError` if a cookie opens a task no longer; a cluster that does not answer says nothing about it."""
+        try:
+            await self._entitled(cookie, label)
+        except ApiError as error:
+            if error.status in (401, 403):
+                raise
 
 
 async def _handed_on(browser: _End, task: _End, request: h11.Request) -> None:

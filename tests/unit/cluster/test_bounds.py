@@ -10,7 +10,8 @@ import pytest
 from paictl.cluster import taking
 from paictl.cluster.interface import ClusterError, JobRequest
 from paictl.errors import PaictlError
-from tests.unit.cluster.conftest import MakeBench
+from paictl.units import Millis
+from tests.unit.cluster.conftest import MINUTE, MakeBench
 
 
 def refused(lab: Any, name: str = "big", **options: Any) -> PaictlError:
@@ -54,6 +55,22 @@ def test_as_many_tasks_as_are_allowed_are_taken(bench: MakeBench, monkeypatch: p
     monkeypatch.setattr(taking, "MOST_WAITING", 10)
     lab.cluster.submit([JobRequest("ann", lab.job(f"j{n}", "default", instances=5, gang=False)) for n in range(2)])
     assert len(lab.cluster.jobs()) == 2
+
+
+def test_a_job_of_an_earlier_version_with_more_ports_than_today_does_not_end_its_cluster(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    data = lab.job("many", "default", instances=1)
+    role = next(iter(data["taskRoles"].values()))
+    role["resourcePerInstance"] = {**role["resourcePerInstance"], "ports": {"a": 900, "b": 1}}
+    lab.cluster.submit([JobRequest("ann", data)])
+    with monkeypatch.context() as today:
+        for place in ("paictl.workload.job.MOST_PORTS", "paictl.cluster.embedded.jobs.MOST_PORTS"):
+            today.setattr(place, 800)
+        again = lab.again()
+        again.tick(Millis(MINUTE))
+    assert [job.key for job in again.jobs()] == ["ann~many"]
 
 
 def test_the_commands_of_all_jobs_of_a_submission_are_counted(

@@ -48,6 +48,19 @@ def kinds(lab: Bench, subject: str) -> list[str]:
     return [event.kind.value for event in lab.cluster.events(subject)]
 
 
+def test_a_user_has_no_more_tasks_than_allowed_whatever_they_ask_for(lab: Bench) -> None:
+    """One of them could take all that the cluster has for tasks that wait or run."""
+    load(lab, "sharing: {task-limits: [{tasks: 3}, {user: bob, tasks: 5}]}\n")
+    first = submit(lab, "ann", "first", priority="oppo", instances=2, gang=False)
+    with pytest.raises(ClusterError, match="ann may have 3 tasks in jobs that have not ended: 2 are there, 2 are"):
+        submit(lab, "ann", "second", "tenantb", instances=2)
+    submit(lab, "bob", "third", "tenantb", instances=4, gang=False)
+    lab.cluster.stop_job(first)
+    submit(lab, "ann", "fourth", instances=3)
+    load(lab, "")
+    submit(lab, "ann", "fifth", instances=3)
+
+
 def test_jobs_of_a_tenant_wait_from_the_instant_at_which_its_budget_is_used_up_until_the_next_month(lab: Bench) -> None:
     load(lab, "sharing: {budgets: [{vc: tenanta, device-hours: 4}]}\n")
     first = submit(lab, "ann", "first", gpu=4, duration=Millis(2 * HOUR))

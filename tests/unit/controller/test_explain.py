@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.presets import preset_files
@@ -133,6 +135,30 @@ def test_a_job_beyond_its_users_limit_is_not_taken(kube: FakeJobs) -> None:
     with pytest.raises(ClusterError, match="needs 3 devices at once, and user ann may hold 2"):
         cluster(kube).submit([request({"a": {"instances": 3}})])
     assert cluster(kube).submit([request({"a": {"instances": 3}}, gang=False)])
+
+
+def test_tasks_beyond_their_users_limit_are_not_taken_even_from_two_clients_at_once(
+    kube: FakeJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
+    with pytest.raises(ClusterError, match="may have 4 tasks in jobs that have not ended: 0 are there, 5 are submit"):
+        cluster(kube).submit([request({"a": {"instances": 5}}, gang=False)])
+    make = JobStore._make
+
+    def late(store: JobStore, *args: Any) -> Any:
+        with monkeypatch.context() as patch:  # the other client has looked and is just faster
+            patch.setattr(JobStore, "_make", make)
+            cluster(kube).submit([request({"a": {"instances": 3}}, "other")])
+        return make(store, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JobStore, "_make", late)
+        with pytest.raises(ClusterError, match="3 are there, 2 are submitted"):
+            cluster(kube).submit([request({"a": {"instances": 2}})])
+    assert [job.key for job in cluster(kube).jobs()] == ["ann~other"]
+    assert cluster(kube).submit([request({"a": {"instances": 1}}), replace(request({"a": {}}), user="bob")])
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])

@@ -205,7 +205,7 @@ class AbilitiesWorld:
             before = self.used_devices()
             name = pod["metadata"]["name"].rpartition("-")[0]
             has_place = f"paictl-jobs/{name}" in self.harness.core.book.engine.state.groups.by_name
-            earlier = self.harness.core.book.holds(pod["metadata"]["uid"])
+            earlier = has_place or self.harness.core.book.holds(pod["metadata"]["uid"])
             answer = self.harness.ask(pod, self.ready())
             names = answer.names
             self.refused(" ".join(answer.failed.values()) + " ".join(answer.hopeless.values()))
@@ -466,7 +466,7 @@ class AbilitiesWorld:
 
     def started(self, run: GangRun, pod: Json, before: UseBefore | None, *, earlier: bool) -> None:
         """A pod has just been bound: it may have been. `before`: what was used, None if it had a place already.
-        `earlier`: whether it was answered before, when a window may not have been known."""
+        `earlier`: whether it or its gang was answered before, when a window may not have been known."""
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         self.stats["bound"] += 1
         first = len(run.bound) == 1

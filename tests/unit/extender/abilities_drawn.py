@@ -72,7 +72,7 @@ ABILITIES: Final[dict[str, Callable[[random.Random], Any]]] = {
         [{"mode": "easy"}, {"vc": dice.choice(VCS), "mode": "conservative"}],
     )),
 }  # fmt: skip
-"""By key of the section what it may say. `run-times` is asked when a job is submitted, not by doors."""
+"""By key of the section what it may say. What is asked when a job is submitted is not for doors."""
 
 
 @dataclass

@@ -14,17 +14,17 @@ from paictl.cells.spec import ClusterSpec
 from paictl.doors import housekeeping
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from paictl.workload.lending import promises_by_vc
-from tests.unit.extender.abilities import AbilitiesWorld
 from tests.unit.extender.abilities_drawn import CELLS, VCS
+from tests.unit.extender.moving import MovingWorld
 
 
-class FickleWorld(AbilitiesWorld):
+class FickleWorld(MovingWorld):
     """Pods that wait are changed, and made again under their names; some that have a place are never bound."""
 
     unbound = 0.1
 
     def more(self) -> dict[Callable[[], None], float]:
-        return {self.edit: 1.5, self.recreate: 1.5, self.give_up: 1, self.push: self.pushes}
+        return {self.edit: 1.5, self.recreate: 1.5, self.give_up: 1, self.push: self.pushes, self.move: self.moves}
 
     pushes: float = 0
     """How often another configuration is pushed."""

@@ -16,6 +16,8 @@ from tests.unit.extender.fickle import FickleWorld
 
 SEEDS = (0, 6, 10)
 """Together they meet every ability."""
+SUBMITTED = {"run-times", "task-limits"}
+"""Asked when a job is submitted, not by doors."""
 MET = ("bound", "lines with a start for all", "members repaired", "chosen by their own tenant")
 
 
@@ -63,11 +65,21 @@ def test_pods_that_change_while_they_wait_break_nothing(seed: int) -> None:
     world.rest()
 
 
+@pytest.mark.parametrize("seed", [1, 4, 9])
+def test_moves_of_defragmentation_break_nothing(seed: int) -> None:
+    world = FickleWorld(seed)
+    world.moves = 10
+    for _ in range(150):
+        world.step()
+    world.rest()
+    assert world.stats["gangs moved"]
+
+
 def test_each_ability_of_the_schema_is_drawn_and_left_out() -> None:
     schema = json.loads((ROOT / "schemas/services-configuration.schema.json").read_text(encoding="utf-8"))
     section = schema["properties"]["sharing"]
     worlds = [drawn(random.Random(seed)) for seed in range(60)]  # noqa: S311 - the same worlds every time
     for world in worlds:
         Draft7Validator({**section, "definitions": schema["definitions"]}).validate(world.section)
-    for ability in section["properties"].keys() - {"run-times"}:  # asked when a job is submitted, not by doors
+    for ability in section["properties"].keys() - SUBMITTED:
         assert {ability in world.section for world in worlds} == {True, False}, ability

@@ -99,6 +99,20 @@ def test_what_no_door_or_kubelet_would_take_is_named(
     assert code == NEGATIVE
 
 
+def test_a_template_of_another_namespace_is_not_the_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = changed(CLAIMED, TEMPLATE, COUNT, 2)
+    own, pod = found[TEMPLATE], found["Pod"]
+    other = deepcopy(own)
+    other["spec"]["spec"]["devices"] = []  # cannot be read
+    pod["metadata"]["namespace"] = own["metadata"]["namespace"] = "vision"
+    other["metadata"]["namespace"] = "speech"
+    for templates in ([own, other], [other, own]):
+        code, out = explained({"Pod": pod, "one": templates[0], "two": templates[1]}, tmp_path, capsys)
+        assert (code, "devices: claims, which the kubelet enforces" in out) == (OK, True), out
+    _, out = explained({"Pod": pod, TEMPLATE: other}, tmp_path, capsys)
+    assert "not in the file" in out
+
+
 def test_a_claim_that_no_container_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = changed(CLAIMED, TEMPLATE, COUNT, 2)
     del found["Pod"]["spec"]["containers"][0]["resources"]

@@ -23,9 +23,10 @@ class Store:
     def add_token(self, token: Token) -> None:
         self.kept.append(token)
 
-    def remove_tokens(self, digests: Iterable[str]) -> None:
-        gone = set(digests)
+    def remove_tokens(self, digests: Iterable[str]) -> int:
+        gone, before = set(digests), len(self.kept)
         self.kept = [one for one in self.kept if one.digest not in gone]
+        return before - len(self.kept)
 
     def kinds(self) -> list[str]:
         return [one.kind for one in self.kept]

@@ -22,11 +22,12 @@ from paictl.operate.users.accounts import NewUser, add, remove, set_password
 from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, right_account
 from paictl.server import credentials
 from paictl.server.app import ServerApp
-from paictl.server.calls import Answer, Call
+from paictl.server.calls import Answer, ApiError, Call
 from paictl.server.routing import BODY, Access, Operation, Route, Router
 from paictl.server.serving import routes
-from paictl.server.signing import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
+from paictl.server.signing import PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
+from paictl.serving.connections import subscriber
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 from tests.unit.server.test_api import JOB, submit
 
@@ -196,6 +197,45 @@ def test_one_user_is_tried_a_few_times_from_one_address_and_others_sign_in_still
     assert server.form("/sign-in", {"user": "ann", "password": PASSWORD}).status == 303
 
 
+def test_wrong_passwords_lock_nobody_out_where_they_have_signed_in_before(server: Server) -> None:
+    server.session("ann")
+    server.session("bob")
+    for number in range(PER_ADDRESS):  # somebody behind the same proxy tries names
+        server.form("/sign-in", {"user": f"user{number}", "password": "no"})
+    for number in range(PER_USER):  # and somebody with many addresses tries ann's password
+        server.client = f"198.51.100.{number}"
+        assert server.form("/sign-in", {"user": "ann", "password": "no"}).status == 400
+    assert server.form("/sign-in", {"user": "ann", "password": PASSWORD}).status == 429, "from elsewhere she may not"
+    server.client = "203.0.113.7"
+    server.session("ann")
+    for _ in range(PER_PAIR):
+        assert server.form("/sign-in", {"user": "bob", "password": "no"}).status == 400
+    assert server.form("/sign-in", {"user": "bob", "password": PASSWORD}).status == 429, "his own failures count"
+
+
+def test_one_password_for_all_users_behind_a_proxy_is_slowed_down() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for number in range(PER_SHARED + 1):
+        limits.begin(f"user{number}", "10.0.0.1")
+        limits.succeeded(f"user{number}", "10.0.0.1")
+    for number in range(PER_SHARED):
+        limits.begin(f"user{number}", "10.0.0.1")
+    with pytest.raises(ApiError):
+        limits.begin(f"user{PER_SHARED}", "10.0.0.1")
+
+
+def test_the_addresses_of_one_machine_count_together() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for number in range(PER_ADDRESS):
+        limits.begin(f"user{number}", f"2001:db8:0:1::{number:x}")
+    with pytest.raises(ApiError):
+        limits.begin("ann", "2001:db8:0:1:ffff::1")
+    limits.begin("ann", "2001:db8:0:2::1")
+    assert [subscriber(address) for address in ("10.0.0.1", "fe80::1%eth0", "", "unknown")] == [
+        "10.0.0.1", "fe80::/64", "", "unknown",
+    ]  # fmt: skip
+
+
 def test_limits_pass_and_their_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     limits = SignInLimits(lambda: now[0])
@@ -209,7 +249,8 @@ def test_limits_pass_and_their_memory_has_an_end(monkeypatch: pytest.MonkeyPatch
     limits.succeeded("ann", "10.0.0.0")
     for number in range(500):
         limits.begin(f"user{number}", f"10.0.{number}.1")
-    assert len(limits._failures) <= 50
+        limits.succeeded(f"user{number}", f"10.0.{number}.1")
+    assert max(len(limits._failures), len(limits._regulars)) <= 50
 
 
 # --- bodies

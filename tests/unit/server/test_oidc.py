@@ -6,14 +6,17 @@ import base64
 import hashlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
+from paictl.cluster.embedded.users import EmbeddedUsers
 
 from paictl.cli.run import attempt
+from paictl.cluster.accounts import Account
 from paictl.operate.users import devicecode
 from paictl.operate.users.devicecode import sign_in
 from paictl.server.app import ServerApp
@@ -113,6 +116,61 @@ def test_a_name_opens_no_account_of_somebody_else(federated: Server, provider: F
     assert back(federated, provider, "a b").status == 400, "no name of a user"
 
 
+def test_who_takes_another_name_at_the_provider_keeps_the_account(federated: Server, provider: FakeProvider) -> None:
+    """With an account for each name, a person would have each user's limits and budgets anew."""
+    users = federated.cluster.users
+    assert back(federated, provider, "eve", groups=["vision"]).status == 303
+    assert back(federated, provider, "adam", sub="id-eve", groups=["everybody"]).status == 303
+    assert back(federated, provider, "root", sub="id-eve", groups=["everybody"]).status == 303
+    assert [(account.name, account.vcs) for account in users.accounts() if account.subject] == [("eve", ("default",))]
+
+
+def test_a_person_of_two_names_who_signs_in_twice_at_once_has_one_account(
+    federated: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from paictl.operate.users import federated as module
+    from paictl.operate.users.accounts import check_free
+
+    names: list[str] = []
+
+    def slow(jobs: Any, name: str) -> None:
+        names.append(name)
+        if name == "eve":
+            assert back(federated, provider, "adam", sub="id-eve").status == 303
+        check_free(jobs, name)
+
+    monkeypatch.setattr(module, "check_free", slow)
+    query, cookie = begun(federated)
+    provider.codes["eves"] = provider.claims("eve", nonce=query["nonce"])
+    address = f"/sign-in/oidc/callback?code=eves&state={query['state']}"
+    settings, users = federated.app._federation.settings(federated.cluster), federated.cluster.users
+    assert settings is not None
+    account = module.account_for(users, federated.cluster, settings, provider.claims("eve"))
+    assert account.name == "adam"
+    assert federated.ask("GET", address, cookie=cookie).status == 303
+    assert [account.name for account in users.accounts() if account.subject] == ["adam"]
+    assert names == ["eve", "adam"]
+
+
+def test_who_changes_the_account_all_the_time_does_not_keep_lost_rights(
+    federated: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert back(federated, provider, "eve", groups=["gpu-admins"]).status == 303
+    put, others = EmbeddedUsers.put_account, iter(range(3))
+
+    def late(users: EmbeddedUsers, account: Account) -> Account:
+        if account.version and not account.admin and (number := next(others, None)) is not None:
+            email = f"{number}@lab.example"
+            put(users, replace(users.account("eve") or account, email=email))
+        return put(users, account)
+
+    monkeypatch.setattr(EmbeddedUsers, "put_account", late)
+    assert federated.ask("GET", "/api/v2/users", token=provider.token("eve")).status == 403
+    account = federated.cluster.users.account("eve")
+    assert account is not None
+    assert (account.admin, account.email) == (False, "2@lab.example")
+
+
 @pytest.mark.parametrize("query", ["code=code&state=wrong", "code=code", "state=STATE", "code=other&state=STATE"])
 def test_a_browser_that_comes_back_with_something_else_is_not_signed_in(
     query: str, federated: Server, provider: FakeProvider
@@ -179,6 +237,21 @@ def test_keys_of_the_provider_may_change(federated: Server, provider: FakeProvid
     assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 200
 
 
+def test_a_token_of_a_withdrawn_key_ends_though_it_was_accepted_before(
+    server: Server, federated: Server, provider: FakeProvider
+) -> None:
+    """Whoever has stolen a key signs tokens without end."""
+    clock = [0.0]
+    federation = Federation("", clock=lambda: clock[0])
+    server.app = ServerApp(server.workers, Router(routes(federation=federation)), federation=federation)
+    word = provider.token(exp=int(time.time()) + 10**9)
+    assert federated.ask("GET", "/api/v2/jobs", token=word).status == 200
+    provider.key = RsaKey("two")
+    clock[0] = 601
+    federation._provider.clock = lambda: time.time() + 601  # type: ignore[union-attr]
+    assert federated.ask("GET", "/api/v2/jobs", token=word).status == 401
+
+
 def test_what_the_token_leaves_out_is_asked_for(federated: Server, provider: FakeProvider) -> None:
     query, cookie = begun(federated)
     claims = provider.claims(nonce=query["nonce"])
@@ -200,6 +273,48 @@ def test_own_users_still_sign_in_while_the_provider_is_down(federated: Server, p
     assert reply.status == 400
     assert "the provider refused" in reply.text
     assert federated.session("ann")
+
+
+def test_strangers_cannot_make_the_server_wait_for_a_provider_that_is_down(
+    federated: Server, provider: FakeProvider
+) -> None:
+    """Each thread that waits for it is missing to those who have a password."""
+    forged = FakeProvider(provider.port)
+    provider.down = True
+    for number in range(5):
+        forged.key.name = f"key{number}"
+        assert federated.ask("GET", "/api/v2/jobs", token=forged.token()).status == 401
+    assert len(provider.asked) == 1
+    provider.down = False
+    federated.app._federation._provider.clock = lambda: time.time() + 16  # type: ignore[union-attr]
+    assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 200
+    assert len(provider.asked) == 3
+
+
+def test_threads_do_not_stand_in_line_for_a_slow_provider(federated: Server, provider: FakeProvider) -> None:
+    federated.ask("GET", "/api/v2/authn/oidc")
+    asked = federated.app._federation._provider
+    assert asked is not None
+    with asked._lock:  # another thread waits for an answer
+        assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 401
+    assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 200
+
+
+def test_sign_ins_that_wait_for_the_provider_take_no_turns_of_passwords(
+    federated: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    in_turn = federated.workers.in_turn
+
+    async def noted(account: str, question: Any) -> Any:
+        lines.append(account)
+        return await in_turn(account, question)
+
+    monkeypatch.setattr(federated.workers, "in_turn", noted)
+    assert back(federated, provider, "eve").status == 303
+    federated.send("POST", "/api/v2/authn/oidc/login", {"id_token": "no"})
+    federated.session("ann")
+    assert lines == ["OpenID provider"] * 2
 
 
 def test_without_a_provider_there_is_nothing(server: Server) -> None:

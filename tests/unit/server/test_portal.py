@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -10,11 +11,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, JobState, NodeChange
 from paictl.cluster.maintenance import WindowRequest
 from paictl.cluster.templates import JobTemplate, TemplateLibrary
 from paictl.operate import explaining
 from paictl.server.portal.submit import SubmitForm
+from paictl.server.routing import Router
+from paictl.server.serving import routes
 from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
@@ -60,6 +64,19 @@ def text_of(page: str) -> str:
 
 def submit(browser: Browser, **fields: str) -> Reply:
     return browser.post("/submit", "/submit", {**JOB, **fields, "wish": "submit"})
+
+
+def test_a_page_holds_no_more_than_the_end_of_a_log(ann: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task may write lines without end, and its page be asked for again and again."""
+    submit(ann)
+    pieces = (b"first" if number == 0 else b"<" * (1 << 16) for number in range(200))
+    monkeypatch.setattr(EmbeddedCluster, "output", lambda *_, **__: itertools.chain(pieces, [b"last"]))
+    shown = html.unescape(ann.get("/jobs/ann/one/log/worker/0"))
+    assert "last</pre>" in shown
+    assert "first" not in shown
+    assert len(shown) < (1 << 20) + 20_000
+    route, _ = Router(routes()).find("GET", b"/jobs/ann/one/log/worker/0")
+    assert route.slow, "the node of the task may be dead: nobody takes all threads by that"
 
 
 def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, ann: Browser) -> None:

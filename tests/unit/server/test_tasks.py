@@ -76,6 +76,9 @@ class Upstream:
                 b"Set-Cookie: __Host-paictl=x; Path=/; Secure\r\nClear-Site-Data: \"*\"\r\n"
                 b"Content-Length: 2\r\n\r\nok"
             )  # fmt: skip
+        elif head.startswith("GET /endless"):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            connection.recv(1)
         elif head.startswith("GET /stream"):
             connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n" + END)
         else:
@@ -329,6 +332,24 @@ def test_a_websocket_ends_when_its_user_may_not_come_in_any_more(rig: Rig, monke
         return await _to_the_end(reader, writer)
 
     assert rig.run(act) == b""
+
+
+def test_an_answer_without_end_ends_when_its_user_may_not_come_in_any_more(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "RECHECK", 0.05)
+    monkeypatch.setattr(proxy, "TRUSTED", 0.0)
+    cookie = rig.cookie()
+
+    async def act(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("/endless", f"Cookie: {cookie}"))
+        await reader.readuntil(b"data: 1")
+        users = rig.server.cluster.users
+        users.remove_tokens([one.digest for one in users.tokens("ann")])
+        return await asyncio.wait_for(_to_the_end(reader, writer), 30)
+
+    assert b"data" not in rig.run(act)
 
 
 @pytest.mark.parametrize(

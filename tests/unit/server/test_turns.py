@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -162,6 +163,27 @@ def test_an_account_may_wait_with_one_question_although_the_others_fill_the_queu
     in_line(act)
 
 
+def test_accounts_take_turns_however_many_questions_each_has() -> None:
+    async def act(line: Line) -> None:
+        greedy = [f"greedy{number}" for number in range(4)]
+        for account in greedy:
+            for _ in range(SLOW_EACH + TURNS_EACH):
+                line.ask(account)
+        line.ask("bob"), line.ask("bob"), line.ask("ann")
+        await line.settle()
+        line.pool.finish()
+        await line.settle()
+        assert line.pool.names()[-1].startswith("greedy3"), "it has not had a turn yet and came first"
+        for _ in range(3):
+            line.pool.finish()
+            await line.settle()
+        assert len(line.of("bob")) + len(line.of("ann")) >= 2, "not after 60 questions of those who ask without end"
+        await line.finish_all()
+        assert line.workers._threads._served == {}
+
+    in_line(act)
+
+
 # --- patience
 
 
@@ -172,6 +194,11 @@ def test_who_waits_for_a_turn_is_answered_as_late_as_who_waits_for_the_cluster(c
         clock(PATIENCE + 1)
         await line.settle()
         assert line.statuses(tasks) == [504] * len(tasks)
+        said = [str(task.exception()) for task in tasks]
+        assert ["check whether the change was made" in words for words in said] == [True] * SLOW_EACH + [
+            False
+        ] * TURNS_EACH
+        assert all("nothing was changed" in words for words in said[SLOW_EACH:])
         again = [line.ask("ann") for _ in range(TURNS_EACH)]  # nobody is in line any more
         await line.settle()
         assert line.statuses(again) == [0] * TURNS_EACH
@@ -197,6 +224,43 @@ def test_the_wait_and_the_answer_have_one_deadline(clock: Callable[[float], None
         await line.finish_all()
 
     in_line(act)
+
+
+# --- questions that are not slow
+
+
+def test_a_full_queue_makes_room_for_whoever_has_less_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUEUE", 4)
+    begun, gate = threading.Event(), threading.Event()
+
+    def works(_: object) -> str:
+        begun.set()
+        gate.wait(GUARD)
+        return "works"
+
+    async def act() -> None:
+        workers = Workers(lambda: None, threads=1)  # type: ignore[arg-type,return-value]
+        first = asyncio.ensure_future(workers.ask(works, "greedy"))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        greedy = [asyncio.ensure_future(workers.ask(lambda _: "greedy", "greedy")) for _ in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(ApiError):
+            await workers.ask(lambda _: "no", "greedy")
+        bob = asyncio.ensure_future(workers.ask(lambda _: "bob", "bob"))
+        ann = asyncio.ensure_future(workers.ask(lambda _: "ann", "ann"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        with pytest.raises(ApiError):
+            await workers.ask(lambda _: "no", "bob")  # he has half as many as the one with most
+        gate.set()
+        assert list(await asyncio.gather(first, bob, ann)) == ["works", "bob", "ann"]
+        left = await asyncio.gather(*greedy, return_exceptions=True)
+        assert [entry if isinstance(entry, str) else type(entry) for entry in left] == ["greedy"] * 2 + [ApiError] * 2
+        assert workers._threads._pending == []
+        workers.close()
+
+    asyncio.run(act())
 
 
 # --- nothing is lost

@@ -76,6 +76,11 @@ class PaiJob:
         return sum(number * gpu for number, gpu in self._roles())
 
     @property
+    def tasks(self) -> int:
+        """How many tasks it has."""
+        return sum(number for number, _ in self._roles())
+
+    @property
     def sizes(self) -> list[int]:
         """Devices of a pod of each role, as `asked` counts them."""
         if self.record is not None and self.record.scheduling:
