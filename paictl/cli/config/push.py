@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -26,6 +26,7 @@ from paictl.i18n import Text, counted, listed, text
 from paictl.operate.pushing import Mode
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.plan import PushPlan, PushRequest, StaleFilesError, compare, plan, plan_rollback, send
+from paictl.operate.users.accounts import granted_before
 from paictl.units import rfc3339
 
 PUSH_EPILOG = """
@@ -103,7 +104,9 @@ def push(
 def planned(cluster: Cluster, order: PushRequest) -> PushPlan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
     with showing_reports(), showing_contested():
-        return plan(cluster, order)
+        made = plan(cluster, order)
+    added = {vc.name for vc in made.vcs if vc.change == "added"} if made.base else set()
+    return replace(made, notes=(*made.notes, *granted_before(cluster.users, added)))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -30,7 +30,7 @@ from paictl.config.reading.load import load_memory
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import counted, did_you_mean, listed, text
+from paictl.i18n import Text, counted, did_you_mean, listed, text
 from paictl.operate.users import passwords
 from paictl.workload.ssh import PublicKey, public_key
 
@@ -206,6 +206,23 @@ def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
         if name not in known:
             hint = did_you_mean(name, known) or text("one of: {known}", known=", ".join(sorted(known)))
             raise ClusterError(text("no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
+
+
+def granted_before(users: Users, vcs: Collection[str]) -> tuple[Text, ...]:
+    """What to say of virtual clusters that are new, and were granted when others had their names."""
+    try:
+        accounts = users.accounts() if vcs else ()
+    except ClusterError:
+        return ()
+    owners = {vc: [account.name for account in accounts if vc in account.vcs] for vc in sorted(vcs)}
+    return tuple(
+        text(
+            "virtual cluster {vc} is new, and an earlier one of this name was granted to {users}; to take that back: "
+            "paictl user grant NAME --revoke {vc}",
+            vc=vc, users=listed(names),
+        )
+        for vc, names in owners.items() if names
+    )  # fmt: skip
 
 
 def new_stamp() -> str:

@@ -57,6 +57,25 @@ def stored(paictl: Paictl, tmp_path: Path, name: str = SERVICES) -> str:
     return (tmp_path / "look" / name).read_text(encoding="utf-8")
 
 
+VC1 = "      vc1:\n        virtualCells:\n        - {cellType: GPU-POOL.GPU-NODE, cellNumber: 1}\n"
+
+
+def test_who_was_granted_an_earlier_virtual_cluster_of_the_name_of_a_new_one_is_named(
+    paictl: Paictl, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    assert paictl("user", "add", "bob", "--vc", "vc1", "--generate-password", str(secret)).code == 0
+    folder = pull(paictl, tmp_path / "config")
+    edit(folder, VC1, "")
+    without = push(paictl, folder)
+    assert (without.code, "granted" in without.err) == (0, False), without.err
+    folder = pull(paictl, tmp_path / "again")
+    edit(folder, "    virtualClusters:\n", f"    virtualClusters:\n{VC1}")
+    done = push(paictl, folder)
+    assert done.code == 0, done.err
+    assert "virtual cluster vc1 is new, and an earlier one of this name was granted to bob" in done.err
+
+
 # --- two administrators
 
 

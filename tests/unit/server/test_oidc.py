@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from paictl.cluster.embedded.users import EmbeddedUsers
 
 from paictl.cli.run import attempt
 from paictl.cluster.accounts import Account
+from paictl.cluster.embedded.sidefiles import EmbeddedUsers
 from paictl.operate.users import devicecode
 from paictl.operate.users.devicecode import sign_in
 from paictl.server.app import ServerApp
