@@ -10,10 +10,12 @@ import pytest
 from paictl.sim.cluster import homogeneous
 from paictl.sim.traces.source import source
 from tests.conftest import SHARED
+from tests.sim_reference import stages
 from tests.sim_reference.support import measure, trace
 
 CLUSTER = homogeneous(8, 8)
 ANTMAN = "antman:followers=1,auto=false"
+TIRESIAS = "las:order=running,queues=3250/7200"
 
 
 PLACES = ("1", "1_pr", "2", "2_pr", "3", "3_pr", "4", "4_pr")
@@ -80,3 +82,32 @@ def test_themis_as_their_simulator_measures_the_time_alone(name: str) -> None:
     got = measure(trace("muri", f"trace{name}.csv", "muri"), CLUSTER, "themis:isolated=steps")
     assert got.mean_jct == pytest.approx(published("themis_JCT")[name], rel=0.1)
     assert got.makespan == pytest.approx(published("themis_Makespan")[name], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("policy", "row", "name"),
+    [
+        ("tiresias", "Tiresias_L", "1"),
+        ("tiresias", "Tiresias_L", "1_pr"),
+        ("antman", "antman", "1"),
+        ("antman", "antman", "3"),
+    ],
+)
+def test_a_copy_of_their_loop_has_its_figures(policy: str, row: str, name: str) -> None:
+    """So what the table measures with it is the reason for the difference."""
+    mean, makespan = stages.play(policy, f"trace{name}")
+    assert mean == pytest.approx(published(f"{row}_JCT")[name], rel=0.002)
+    assert makespan == pytest.approx(published(f"{row}_Makespan")[name], rel=0.001)
+
+
+def test_without_its_peculiarities_their_tiresias_is_ours() -> None:
+    got = measure(trace("muri", "trace1_pr.csv", "muri"), CLUSTER, TIRESIAS)
+    mean, makespan = stages.play("tiresias", "trace1_pr", ("stretch", "start-up", "tail"))
+    assert got.mean_jct == pytest.approx(mean, rel=0.001)
+    assert got.makespan == pytest.approx(makespan, rel=0.001)
+
+
+def test_jobs_that_hold_part_of_a_node_make_others_wait() -> None:
+    there, without = stages.play("antman", "trace1_pr"), stages.play("antman", "trace1_pr", ("hold",))
+    assert without[0] < there[0] * 0.97
+    assert without[1] < there[1]
