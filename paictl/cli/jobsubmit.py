@@ -17,6 +17,7 @@ from paictl.cli.joboptions import TagsOption, UserOption
 from paictl.cli.jobshow import job_data
 from paictl.cli.lab.here import paced
 from paictl.cluster.capabilities import HandClock
+from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate import jobs as operate
@@ -75,28 +76,28 @@ def submit(
         raise PaictlError("--name works with a single file only")
     with showing_reports(), console.progress("submitting"):
         wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
-        read, noted = _from_template(state, template, settings_ or ())
-        done = operate.submit(paced(open_cluster(state)), read or paths, user or me(), wishes, read)
+        cluster = open_cluster(state)
+        read, noted = _from_template(cluster, template, settings_ or ())
+        done = operate.submit(paced(cluster), read or paths, user or me(), wishes, read)
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
-    for remark in operate.remarks(open_cluster(state), done.jobs):
+    for remark in operate.remarks(cluster, done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)
         return
-    cluster = open_cluster(state)
+    imagined = isinstance(cluster, HandClock) and cluster.storages()
     for job in done.jobs[:20]:
         write(f"{job.key}  {job.state.value}")
-        if isinstance(cluster, HandClock):
-            for mount in operate.mounts(cluster, job):
-                console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
+        for mount in operate.mounts(cluster, job) if imagined else ():
+            console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
         write(console.spoken("and {count} more", count=len(done.jobs) - 20))
 
 
 def _from_template(
-    state: Path | None, word: str | None, given: Iterable[str]
+    cluster: Cluster, word: str | None, given: Iterable[str]
 ) -> tuple[dict[str, Mapping[str, object]], list[Problem]]:  # fmt: skip
     """The job that a template makes, by its location, and its warnings; both empty without a template."""
     noted: list[Problem] = []
@@ -108,5 +109,5 @@ def _from_template(
     for name, sign, _ in pairs:
         if not name or not sign:
             raise PaictlError(text("--set needs PARAMETER=VALUE, not {word!r}", word=name))
-    where, job = job_from(open_cluster(state), word, {name: value for name, _, value in pairs}, noted.append)
+    where, job = job_from(cluster, word, {name: value for name, _, value in pairs}, noted.append)
     return {where: job}, noted
