@@ -39,7 +39,6 @@ Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", h
 AcceptNew = Annotated[
     bool, typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key.")
 ]
-StateOption = Annotated[Path | None, typer.Option("--state", metavar="DIR", help="Folder of the embedded cluster.")]
 
 
 def run(

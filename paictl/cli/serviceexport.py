@@ -26,7 +26,6 @@ EXPORT_EXAMPLES: Final = """
 SECRETS_EXAMPLE: Final = "paictl service secrets -p cluster/ | kubectl apply --server-side -f -"
 
 Config = Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")]
-Kind = Annotated[ExportFormat, typer.Option("--format", help="A Helm chart, or a kustomize base.")]
 Id = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The cluster's id.")]
 Names = Annotated[
     list[str] | None,

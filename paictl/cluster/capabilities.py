@@ -1,4 +1,5 @@
-"""What only some clusters can do, beside the ports of `interface`: callers ask with `isinstance`."""
+"""Ports that only some clusters have, beside those of `interface`, and the values that cross them: callers ask with
+`isinstance`."""
 
 from __future__ import annotations
 

@@ -135,8 +135,6 @@ WORKERS: Final = 4
 """Threads that look at jobs: they mostly wait for the API server."""
 MARGIN: Final = 0.5
 """Seconds before the end of the lease in which nothing is begun any more."""
-WAIT: Final = 2.0
-"""Seconds before a job is looked at again for which something is missing."""
 
 
 class ControlLoop:

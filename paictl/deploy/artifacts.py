@@ -29,9 +29,6 @@ ANY: Final = "noarch"
 _SCHEMA: Final = 1
 _HASHING: Final = 4
 
-PROGRAMS: Final = ("kubeadm", "kubelet", "kubectl", "containerd", "runc", "cni-plugins", "crictl")
-"""What every cluster takes."""
-
 
 class ArtifactKind(StrEnum):
     """What is done with a file on a host: put in place, unpacked, imported, applied."""

@@ -24,8 +24,6 @@ from paictl.i18n import text
 _NETWORKS: Final = {"10-paictl.conflist": "bridge", "10-flannel.conflist": "flannel", "10-calico.conflist": "calico"}
 """The CNI configuration that each network writes."""
 
-Values = Mapping[str, Any]
-
 
 class Effect(StrEnum):
     """How a change of a key takes effect on a running cluster."""

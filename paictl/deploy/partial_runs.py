@@ -1,4 +1,4 @@
-"""Runs of a part of a deployment: one machine joins or leaves a cluster that is there, Secrets at rest get a new key.
+"""Runs that change one thing on a running cluster: a machine joins or leaves, or Secrets at rest get a new key.
 
 For a machine only masters and itself are looked at, so that it costs the same in a cluster of any size. A new key goes:
 look, lock, change, write all Secrets again.

@@ -1,4 +1,4 @@
-"""Claims through a door, and the informers that keep a core up to date with them.
+"""ResourceClaims of pods that come through a door, and the informers that keep a core up to date with them.
 
 Slices and claims are as the API server has them; allocations that are no longer needed are given up.
 """

@@ -1,4 +1,5 @@
-"""The reconcile loop: evictions, overdue bindings, pods to requeue. All of it may block on the network."""
+"""The reconcile loop: gangs on failed devices, evictions, overdue bindings, pods to requeue. All of it may block on
+the network."""
 
 from __future__ import annotations
 

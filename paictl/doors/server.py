@@ -1,4 +1,5 @@
-"""What every door answers over HTTP: HiveD's inspect API, health, metrics, explanations and the page.
+"""What every door answers over HTTP, and how often a caller may ask: HiveD's inspect API, health, metrics,
+explanations, the page.
 
 Answers that walk the whole cluster are made in threads, one after the other, since who looks must not keep scheduling
 waiting. A caller's mistake only leads to an error response.

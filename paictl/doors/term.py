@@ -1,4 +1,5 @@
-"""One term of leadership: a core of its own, informers that fill it, a binder and a reconciler that act for it.
+"""One term of leadership: a core of its own, informers that fill it, budgets that it watches, a binder and a
+reconciler.
 
 Everything is rebuilt when a term begins, from current lists, which include the last bindings of another leader. Without
 an election there is one term, for as long as the process lives or its configuration stays the same.

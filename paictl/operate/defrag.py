@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from paictl.cluster.capabilities import HandClock
-from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_data, plan_from
+from paictl.cluster.defrag import HOW_TO_PLAN, DefragMove, DefragPlan, GangPods, RoomOutcome, plan_from
 from paictl.cluster.interface import ConflictError, Defragmented, Identity, Jobs, Maintained, MaintenanceWindow
 from paictl.cluster.maintenance import WindowRequest, refuse_other_holds
 from paictl.errors import ExitCode, PaictlError
-from paictl.files import write_together
 from paictl.i18n import Text, counted, listed, text
 from paictl.scheduler.defrag import Obstacle
 from paictl.units import Millis, span_text
@@ -37,11 +36,6 @@ class MovingError(PaictlError):
     """The moves could not all be made; what was moved stays where it is, and a new plan starts from there."""
 
     exit_code = ExitCode.PARTIAL
-
-
-def write_plan(path: Path, plan: DefragPlan) -> None:
-    """Keep a plan in a file; raises `PaictlError`."""
-    write_together(path.parent, {path.name: json.dumps(plan_data(plan), indent=2) + "\n"}, force=True)
 
 
 def read_plan(path: Path, cluster: Identity) -> DefragPlan:

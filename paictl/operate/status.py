@@ -1,4 +1,4 @@
-"""How a cluster is, in a few numbers and remarks; and its time, advanced by hand where it can be."""
+"""The state of a cluster in a few numbers and remarks, and advancing its clock where that is possible."""
 
 from __future__ import annotations
 

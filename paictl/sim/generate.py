@@ -248,10 +248,6 @@ MIXES: Final = {
 """By name."""
 
 
-MOST: Final = 100.0
-"""The largest ratio."""
-
-
 def inflated(jobs: Sequence[Job], capacity: int, ratio: float, seed: int) -> list[Job]:
     """The jobs in random order, one a millisecond, until they ask for `ratio` of `capacity` (thousandths of devices).
 

@@ -134,12 +134,6 @@ def by_tenant(result: RunResult) -> list[GroupFigures]:
     return grouped(result.outcomes, lambda outcome: outcome.vc)
 
 
-def by_size(result: RunResult) -> list[GroupFigures]:
-    """A row for each number of devices, rising."""
-    rows = grouped(result.outcomes, lambda outcome: f"{outcome.gpus:09}")
-    return [GroupFigures(str(int(row.name)), *_rest(row)) for row in rows]
-
-
 def grouped(outcomes: Iterable[JobOutcome], name: Callable[[JobOutcome], str]) -> list[GroupFigures]:
     """A row for each name, sorted."""
     groups: dict[str, list[JobOutcome]] = defaultdict(list)
@@ -159,10 +153,6 @@ def _group(name: str, outcomes: list[JobOutcome]) -> GroupFigures:
         _mean([outcome.waiting for outcome in completed if outcome.waiting is not None]),
         sum(outcome.service for outcome in outcomes) / 1000,
     )
-
-
-def _rest(row: GroupFigures) -> tuple[int, float | None, float | None, float | None, float]:
-    return row.jobs, row.mean_jct, row.p95_jct, row.mean_waiting, row.service
 
 
 def _worth(outcome: JobOutcome) -> float:

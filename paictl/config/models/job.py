@@ -13,7 +13,6 @@ from paictl.frozen import frozen
 REFERENCES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 """Keys of a task role that name a prerequisite, and the type that it must have."""
 
-DEFAULT_VC = "default"
 OPPORTUNISTIC = "oppo"
 RESOURCES = ("cpu", "memoryMB", "gpu")
 

@@ -62,8 +62,6 @@ class DesiredHost:
 Check = Callable[[Facts, DesiredHost], PreflightVerdict]
 """Pure: the same facts, the same verdict."""
 
-FINE = PreflightVerdict(Level.OK)
-
 
 def fine(finding: str) -> PreflightVerdict:
     """The check passed."""

@@ -1,4 +1,4 @@
-"""Many hosts at once: each in a thread of its own, results by host in the order of the inventory.
+"""Many hosts at once: commands and files, each host in a thread of its own, results in the order of the inventory.
 
 Files, too, go through one command: checked by SHA-256, renamed into place in one step, with sudo too. Only `sh` and
 coreutils are needed there, no SFTP. A link that is cut leaves nothing behind: the shell sees the end of its input,

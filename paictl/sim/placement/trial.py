@@ -7,16 +7,8 @@ the last one found for that size, and a trial of n jobs takes O(n + nodes) steps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from paictl.sim.view import JobView
-
-
-class Trial(Protocol):
-    """Jobs cannot be removed again; start another trial to try others."""
-
-    def take(self, job: JobView, number: int) -> bool:
-        """Whether a job fits on `number` free devices; if so, they are taken."""
 
 
 class CountTrial:

@@ -1,5 +1,5 @@
-"""Preemptive policies: at every moment, the jobs run that a walk down the ranking picks. The base of las and gittins,
-and srtf and srsf themselves.
+"""Preemptive policies that run what a walk down their ranking picks: `srtf` and `srsf`, and the base of `las` and
+`gittins`.
 
 The walk starts the first job, then each next one for which there is still room. Repeating it at each event would cost
 time linear in the jobs. Three facts avoid that (free(p) is the room that is left to the walk at rank p):

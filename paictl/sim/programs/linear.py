@@ -1,4 +1,4 @@
-"""A linear or mixed-integer program, built row by row and solved by HiGHS.
+"""Linear and mixed-integer programs, built row by row and solved by HiGHS, and the choice of one option a job.
 
 HiGHS by its own package, not through scipy: one version for every Python, so the same vertex of a degenerate program
 and therefore the same simulation everywhere. Sia's program is here, too: one configuration for each job, or none.

@@ -123,12 +123,6 @@ def _decimal(text: str, column: str) -> Decimal:
     return value
 
 
-def header(source: TraceFile, delimiter: str = ",") -> tuple[str, ...]:
-    """The names in the first line, empty if there is none."""
-    first = source.data[:4096].decode("utf-8-sig", "replace").splitlines()
-    return tuple(name.strip() for name in first[0].split(delimiter)) if first else ()
-
-
 def table(
     source: TraceFile,
     row: Callable[[Line], T],

@@ -1,4 +1,4 @@
-"""Traces that came with papers and need few lines each.
+"""Small formats of published traces, one row function each.
 
 - Chronus' artifact (SoCC'21): in minutes, with up to four deadlines for a job and their values.
 - Microsoft's ITP clusters (ElasticFlow, ASPLOS'23): the raw logs and the traces with models and deadlines.

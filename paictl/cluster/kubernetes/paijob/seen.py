@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
-from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
+from paictl.cluster.kubernetes.paijob.record import LastRun, Place
 from paictl.cluster.pods.times import read_time
 from paictl.frozen import frozen
 from paictl.scheduler.wire import GATE, PREEMPTED_FOR, noted_devices, noted_instances
@@ -217,14 +217,6 @@ class WorkSeen:
     succeeded: str
     failed: str
     """Indices of its own, as ranges."""
-
-    def gave_up(self) -> Iterator[int]:
-        """Tasks for which it will make no pod any more, because they succeeded or failed."""
-        tasks = [*numbers(self.succeeded), *numbers(self.failed)]
-        if self.index is None:
-            yield from tasks
-        elif tasks or self.over:
-            yield self.index
 
 
 def _pod_spec(job: Mapping[str, Any]) -> Mapping[str, Any]:
