@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess
-from paictl.cluster.kubernetes.names import ACCESS_ROLE, GROUP, NAMESPACE, OURS, PART_OF, access_binding, labels
+from paictl.cluster.kubernetes.names import ACCESS_ROLE, GROUP, NAMESPACE, OURS, PART_OF, RBAC, access_binding, labels
 from paictl.cluster.kubernetes.names import NAME as NAME_LABEL
 from paictl.cluster.pods.times import read_time
 from paictl.remote.kube.client import Json
 from paictl.units import rfc3339
 
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 EVERYTHING: Final = "cluster-admin"
 """The ClusterRole of Kubernetes' own that may do everything."""
 SELECTOR: Final = f"{NAME_LABEL}=access,{PART_OF}={OURS}"
