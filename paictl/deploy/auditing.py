@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import ACCESS_ROLE, access_binding
+from paictl.cluster.kubernetes.names import ACCESS_ROLE, RBAC, access_binding
 from paictl.deploy.archive import why
 from paictl.deploy.benchmark import (
     AuditFinding,
@@ -32,7 +32,6 @@ from paictl.resources import resource_folder
 
 _MANNER: Final = CommandOptions(sudo=True, timeout=120)
 _AT_ONCE: Final = 16
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _ADMINISTRATORS: Final = {("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")}
 _ANONYMOUS: Final = {"system:anonymous", "system:unauthenticated"}
 _PUBLIC: Final = {"system:public-info-viewer", "kubeadm:bootstrap-signer-clusterinfo"}

@@ -24,7 +24,7 @@ from paictl.deploy.inventory import Deployment, Machine, Role, host_of, sign_in
 from paictl.deploy.kubeadm import merged
 from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.node_dns import ADDRESS, METRICS, UNIT
-from paictl.deploy.preflight.host_checks import asked
+from paictl.deploy.preflight.checking import asked
 from paictl.deploy.storage_class import IMAGE
 from paictl.errors import PaictlError
 from paictl.frozen import frozen

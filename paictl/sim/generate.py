@@ -15,12 +15,10 @@ from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.sim.dice import Dice
 from paictl.sim.job import Deadline, DeadlineKind, Job, Share, in_order
+from paictl.sim.traces.lines import MINUTE, SECOND
 from paictl.sim.traces.profiles import SKEW
 from paictl.sim.traces.source import TraceError
 from paictl.units import Millis
-
-SECOND: Final = 1_000
-MINUTE: Final = 60_000
 
 
 class GenerateError(PaictlError, ValueError):

@@ -9,7 +9,8 @@ import typer
 from paictl.cli.command import App
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.playing import (
+from paictl.cli.sim.promises import compare_promises
+from paictl.cli.sim.runs import (
     HtmlOption,
     InflateOption,
     JobsOption,
@@ -23,7 +24,6 @@ from paictl.cli.sim.playing import (
     write_figures,
     write_results,
 )
-from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import FormatOption, TraceArgument, number, read_trace, span
 from paictl.errors import PaictlError
 from paictl.i18n import text

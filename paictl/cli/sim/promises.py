@@ -9,7 +9,7 @@ import typer
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
-from paictl.cli.sim.playing import estimating, resumable
+from paictl.cli.sim.runs import estimating, resumable
 from paictl.cli.sim.shared import read_trace
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.load import load

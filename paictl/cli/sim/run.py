@@ -13,7 +13,7 @@ from paictl import i18n
 from paictl.cli.command import App
 from paictl.cli.console import Output, progress, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.playing import (
+from paictl.cli.sim.runs import (
     ClusterOption,
     FailuresOption,
     HtmlOption,

@@ -9,7 +9,7 @@ import typer
 from paictl.cli.command import App
 from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
-from paictl.cli.sim.playing import (
+from paictl.cli.sim.runs import (
     FailuresOption,
     ResumeOption,
     SeedOption,

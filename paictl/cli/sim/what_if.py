@@ -21,7 +21,7 @@ from paictl.cli.console import (
 )
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
-from paictl.cli.sim.playing import (
+from paictl.cli.sim.runs import (
     FailuresOption,
     HtmlOption,
     JobsOption,

@@ -20,11 +20,11 @@ from paictl.cluster.embedded import commands, still, written
 from paictl.cluster.embedded.clock import Present, planned_beginning, wall_time
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Submit, Tick
 from paictl.cluster.embedded.jobs import LiveJob, load_job
+from paictl.cluster.embedded.pods import ImaginedPods
 from paictl.cluster.embedded.records import HistoryKind
 from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.embedded.views import (
-    ImaginedPods,
     WithPages,
     losses_of,
     node_views,

@@ -1,25 +1,15 @@
-"""Services of the embedded cluster, and the versions of the configuration that they have loaded.
-
-Which services run, which version each works by, and the jobs that a version admits or refuses with the reason.
-"""
+"""Services of the embedded cluster: which run, since when, and which version of the configuration each works by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from functools import lru_cache
 from typing import Any, Final
 
-from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.interface import ClusterError, JobRequest, UnreachableError
-from paictl.cluster.taking import all_taken, as_taken
-from paictl.errors import PaictlError
+from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.units import Millis
-from paictl.workload import lifecycle
-from paictl.workload.fields import JobError
 
 CONFIGURATION: Final = "cluster-configuration"
 """Holds what was pushed; without it no other service can start."""
@@ -102,98 +92,3 @@ class EmbeddedServices:
     def load(self, rows: list[dict[str, Any]]) -> None:
         """The inverse of `dump`."""
         self._services = {row["name"]: EmbeddedService(**row) for row in rows}
-
-
-# --- versions of the configuration
-
-
-class Configurations:
-    """The newest version, and those that running services have loaded."""
-
-    def __init__(self) -> None:
-        self.newest = 0
-        """Number of the newest version, 0 if there is none."""
-        self._given = 0
-        self._versions: dict[int, ConfigSnapshot] = {}
-
-    def push(self, files: Mapping[str, str]) -> ConfigSnapshot:
-        """A new version."""
-        self._given += 1
-        self.newest = self._given
-        self._versions[self.newest] = ConfigSnapshot(self.newest, dict(files))
-        return self._versions[self.newest]
-
-    def get(self, number: int | None) -> ConfigSnapshot:
-        """A version in use; raises `ClusterError` if nothing was ever pushed."""
-        if not number:
-            raise ClusterError("no configuration has been pushed yet", hint="paictl config push -p DIR")
-        return self._versions[number]
-
-    def keep(self, numbers: set[int | None]) -> None:
-        """Forget versions that nobody uses any more; the newest stays."""
-        self._versions = {n: version for n, version in self._versions.items() if n in numbers or n == self.newest}
-
-    def forget(self, loaded: set[int | None]) -> None:
-        """Forget what was pushed, save what running services have `loaded`; numbers are never given twice."""
-        self.newest = 0
-        self.keep(loaded)
-
-    def dump(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        versions = [[n, dict(v.files)] for n, v in self._versions.items()]
-        return {"newest": self.newest, "given": self._given, "versions": versions}
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        """The inverse of `dump`."""
-        self.newest, self._given = data["newest"], data["given"]
-        self._versions = {number: _same(number, tuple(files.items())) for number, files in data["versions"]}
-
-
-@lru_cache(maxsize=16)
-def _same(number: int, files: tuple[tuple[str, str], ...]) -> ConfigSnapshot:
-    """A version as it was read last time: what a process loads again and again, it interprets once."""
-    return ConfigSnapshot(number, dict(files))
-
-
-def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> list[LiveJob]:
-    """The jobs as they begin, without numbers yet; raises as `taking.all_taken` does."""
-    return [
-        LiveJob(
-            key=taken.key,
-            number=0,
-            data=as_taken(request, taken.job),
-            job=taken.job,
-            plan=taken.plan,
-            durations=taken.durations,
-            submitted=now,
-            status=lifecycle.submit(taken.job).status,
-            tags=taken.job.tags,
-        )
-        for request, taken in zip(requests, all_taken(requests, configuration), strict=True)
-    ]
-
-
-def take(requests: Sequence[JobRequest], configs: Configurations, version: int | None, now: Millis) -> list[LiveJob]:
-    """The jobs as they begin, by a version of the configuration; raises as `admitted` does.
-
-    A refusal says so where the newest version, which is not loaded yet, would take them.
-    """
-    try:
-        return admitted(requests, configs.get(version), now)
-    except JobError as error:
-        newest = configs.newest
-        if newest not in (0, version) and _would_take(requests, configs.get(newest), now):
-            services = " ".join(f"-n {name}" for name in READERS)
-            error.hint = (
-                f"version {newest} of the configuration would take it, but is not loaded: "
-                f"paictl service refresh {services}"
-            )
-        raise
-
-
-def _would_take(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> bool:
-    try:
-        admitted(requests, configuration, now)
-    except PaictlError:
-        return False
-    return True

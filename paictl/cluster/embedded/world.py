@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.embedded.configurations import Configurations, take
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
 from paictl.cluster.embedded.machines import Machines, WithHardware
@@ -30,10 +31,8 @@ from paictl.cluster.embedded.services import (
     CONTROLLER,
     HISTORIANS,
     SCHEDULER,
-    Configurations,
     EmbeddedService,
     EmbeddedServices,
-    take,
 )  # fmt: skip
 from paictl.cluster.embedded.sharing import WorldSharing
 from paictl.cluster.embedded.windows import RESERVATION_TIMERS, WINDOW_TIMERS, WithReservations, WithWindows

@@ -19,11 +19,10 @@ import yaml
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
 from paictl.cluster.doors import GUARDED
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, labels
-from paictl.cluster.kubernetes.rights import (
-    ENFORCE,
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, RBAC, labels
+from paictl.cluster.kubernetes.protections import ENFORCE
+from paictl.cluster.kubernetes.roles import (
     EVERYTHING,
-    RBAC,
     SELECTOR,
     accounts_subject,
     bindings,

@@ -45,6 +45,8 @@ SCHEDULER: Final = "hivedscheduler"
 
 GROUP: Final = "paictl.io"
 """API group of our custom resources."""
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+"""The path of Kubernetes' API of roles and their bindings."""
 
 
 def job_of(pod: Mapping[str, Any]) -> str:

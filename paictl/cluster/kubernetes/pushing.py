@@ -18,11 +18,11 @@ from typing import Final
 from paictl import __version__
 from paictl.cluster.configured import moved_on
 from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.kubernetes.store import (
     HEAD,
     LABELS,
     MESSAGE,
-    NAMESPACE,
     NUMBER,
     ROOM,
     Head,

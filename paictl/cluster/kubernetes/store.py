@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.configured import no_version
+from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.pods.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion
 from paictl.config.pushing.push import seals_of
@@ -218,7 +219,6 @@ def _damaged(entry: VersionEntry) -> ClusterError:
     )
 
 
-NAMESPACE: Final = "paictl-system"
 HEAD: Final = "paictl-configuration"
 LABELS: Final = {
     "app.kubernetes.io/name": "configuration",

@@ -25,7 +25,7 @@ from paictl.cluster.accounts import (
 )
 from paictl.cluster.configured import account_changed, account_there
 from paictl.cluster.kubernetes.errors import told
-from paictl.cluster.kubernetes.store import NAMESPACE
+from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace

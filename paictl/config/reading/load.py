@@ -131,7 +131,7 @@ def is_file(path: str) -> bool:
     """Whether a path is that of a file; False for one that cannot be a path at all."""
     try:
         return Path(path).is_file()
-    except OSError:
+    except (OSError, ValueError):  # a folder above may be closed to us, a path may hold a zero byte
         return False
 
 

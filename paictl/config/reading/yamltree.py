@@ -148,7 +148,7 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
-                    self.note(IssueKind.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
+                    self.note(IssueKind.MORE_DOCUMENTS, Span(self.source, *offsets(event)))
                     return
         if documents == 0 or (isinstance(self.root, ScalarNode) and self.root.tag == "null"):
             self.root = None
@@ -160,7 +160,7 @@ class _Builder:
         self.issues.append(ReadIssue(kind, failure.at, failure.message, hint=failure.hint))
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
-        start, end = _offsets(event)
+        start, end = offsets(event)
         style = event.style
         if event.anchor is not None or event.tag is not None:
             start = after_properties(self.source.text, start, end)
@@ -170,7 +170,7 @@ class _Builder:
         if style in ("'", '"'):
             self.quoted = node
         if event.tag not in (None, "!"):
-            self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
+            self.tagged(node, event.tag, Span(self.source, offsets(event)[0], end))
         elif node.plain if event.tag is None else event.implicit[0]:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
@@ -197,7 +197,7 @@ class _Builder:
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         kind = MappingNode if isinstance(event, yaml.MappingStartEvent) else SequenceNode
-        node = kind(self.source, *_offsets(event))
+        node = kind(self.source, *offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
             self.note(IssueKind.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
         if len(self.stack) >= MAX_DEPTH:
@@ -213,7 +213,7 @@ class _Builder:
         opened = self.stack.pop()
         node = opened.node
         # A block collection ends before the next token; a flow collection with its bracket.
-        start, end = _offsets(event)
+        start, end = offsets(event)
         node.end = end if end > start else max(_end_of(node), node.start)
         if isinstance(node, MappingNode):
             for value in opened.merges:  # only now is all of it read
@@ -229,7 +229,7 @@ class _Builder:
             self.stack[-1].height = max(self.stack[-1].height, height + 1)
 
     def alias(self, event: yaml.AliasEvent) -> None:
-        at = Span(self.source, *_offsets(event))
+        at = Span(self.source, *offsets(event))
         name = event.anchor or ""
         target = self.anchors.get(name)
         if target is None:
@@ -318,7 +318,7 @@ def _end_of(node: SequenceNode | MappingNode) -> int:
     return max(last.key.end, last.value.end) if last else node.end
 
 
-def _offsets(event: yaml.Event) -> tuple[int, int]:
+def offsets(event: yaml.Event) -> tuple[int, int]:
     """Character offsets where an event starts and ends; events of a scanner always carry marks."""
     assert event.start_mark is not None  # noqa: S101 - narrows the type
     assert event.end_mark is not None  # noqa: S101

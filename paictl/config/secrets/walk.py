@@ -18,7 +18,7 @@ from paictl import i18n
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.values import resolve
-from paictl.config.reading.yamltree import after_properties
+from paictl.config.reading.yamltree import after_properties, offsets
 from paictl.config.secrets.redaction import ADDRESS_WITH_PASSWORD, sounds_secret
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -131,7 +131,7 @@ class _Walker:
             self.shape.append("document")
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
-        start, end = _offsets(event)
+        start, end = offsets(event)
         if event.anchor is not None or event.tag is not None:
             start = after_properties(self.text, start, end)
         end = start + len(self.text[start:end].rstrip())
@@ -160,7 +160,7 @@ class _Walker:
         secret = self.here()[2]
         # Of a collection, the keys tell in both places; of a scalar only where it stands.
         if known is not None and known is not secret:
-            line = self.text.count("\n", 0, _offsets(event)[0]) + 1
+            line = self.text.count("\n", 0, offsets(event)[0]) + 1
             raise SecretError(
                 i18n.text(
                     "line {line}: *{anchor} makes one value a secret and no secret", line=line, anchor=event.anchor
@@ -255,10 +255,3 @@ def _is_secret_anywhere(value: str) -> bool:
     if value.startswith((SHOWN, SEAL_PREFIX)):
         return True
     return "\n" not in value and ADDRESS_WITH_PASSWORD.search(value) is not None
-
-
-def _offsets(event: yaml.Event) -> tuple[int, int]:
-    """Character offsets of an event; events of a scanner always carry marks."""
-    assert event.start_mark is not None  # noqa: S101 - narrows the type
-    assert event.end_mark is not None  # noqa: S101
-    return event.start_mark.index, event.end_mark.index

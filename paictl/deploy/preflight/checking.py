@@ -11,12 +11,12 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role, hosts_of
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
-from paictl.deploy.preflight.host_checks import asked, program
+from paictl.deploy.preflight.host_checks import ETCD, FOLDERS, MASTER_PORTS, MODULES, SYSCTLS, WORKER_PORTS
 from paictl.deploy.preflight.node_checks import PromisedDevices, check_node, nodes_in, promise_of
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
 from paictl.errors import ExitCode
@@ -25,6 +25,7 @@ from paictl.i18n import text
 from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
 from paictl.remote.ssh.link import SshOptions
 from paictl.remote.ssh.results import CommandStatus, HostResult
+from paictl.resources import resource_folder
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "files": ("masters",),
@@ -127,6 +128,27 @@ def check_hosts(
         }
         results = fleet.run_each(lines, stdin=script, manner=CommandOptions(sudo=True, timeout=_TIMEOUT))
     return judged(deployment, results, promises or {})
+
+
+def program() -> bytes:
+    """The program that tells what a host is."""
+    return (resource_folder("playbooks") / "module_utils" / "paictl_gather.py").read_bytes()
+
+
+def asked(deployment: Deployment, machine: Machine, *, quick: bool = False) -> dict[str, Any]:
+    """What paictl_gather on a machine is told; nothing secret. `quick` leaves out what the slow checks need."""
+    master = machine.role is Role.MASTER
+    others = [] if quick else [[master.address, 6443] for master in deployment.masters if master is not machine]
+    return {
+        "address": machine.address,
+        "folders": list(FOLDERS),
+        "fsync": ETCD if master and not quick else None,
+        "names": not quick,
+        "ports": list(MASTER_PORTS if master else WORKER_PORTS),
+        "modules": list(MODULES),
+        "sysctls": list(SYSCTLS),
+        "reach": others,
+    }
 
 
 def judged(

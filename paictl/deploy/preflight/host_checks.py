@@ -1,14 +1,10 @@
-"""Checks of what a host is: system, memory, disks, ports, and what others have installed there.
-
-And what it is asked for them: by a program that is sent to it, or with the look that `apply` takes at it anyway.
-"""
+"""Checks of what a host is: system, memory, disks, ports, and what others have installed there."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.preflight.verdict import (
     Check,
     DesiredHost,
@@ -21,7 +17,6 @@ from paictl.deploy.preflight.verdict import (
     warn,
 )
 from paictl.i18n import text
-from paictl.resources import resource_folder
 
 GIB: Final = 2**30
 CONTAINERS: Final = "/var/lib/containerd"
@@ -283,24 +278,3 @@ CHECKS: Final[dict[str, Check]] = {
     "runtime": check_runtime,
     "cni": check_cni,
 }
-
-
-def program() -> bytes:
-    """The program that tells what a host is."""
-    return (resource_folder("playbooks") / "module_utils" / "paictl_gather.py").read_bytes()
-
-
-def asked(deployment: Deployment, machine: Machine, *, quick: bool = False) -> dict[str, Any]:
-    """What paictl_gather on a machine is told; nothing secret. `quick` leaves out what the slow checks need."""
-    master = machine.role is Role.MASTER
-    others = [] if quick else [[master.address, 6443] for master in deployment.masters if master is not machine]
-    return {
-        "address": machine.address,
-        "folders": list(FOLDERS),
-        "fsync": ETCD if master and not quick else None,
-        "names": not quick,
-        "ports": list(MASTER_PORTS if master else WORKER_PORTS),
-        "modules": list(MODULES),
-        "sysctls": list(SYSCTLS),
-        "reach": others,
-    }

@@ -12,7 +12,7 @@ import pytest
 from paictl.cli import names
 from paictl.cli.lab import sessions
 from paictl.cli.options import rule_ids
-from paictl.cli.sim.playing import completed_policies
+from paictl.cli.sim.runs import completed_policies
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 

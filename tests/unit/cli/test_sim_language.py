@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.paragraphs import wide
-from paictl.cli.sim.playing import ROWS
+from paictl.cli.sim.runs import ROWS
 from paictl.i18n import catalogue, in_language
 from paictl.sim.generate import MIXES
 from paictl.sim.knowledge import Knowledge

@@ -1,4 +1,4 @@
-"""What services do to nodes, and what the nodes have: taints, GPU drivers, images.
+"""Taints that services set on nodes, and the GPU driver that each node runs.
 
 Taints of ours come and go, everybody else's stay. Kubernetes keeps a node's taints as one list with one owner, so that
 server-side apply of ours would take the others' away: kubeadm's, those of a cordon, those of a node that does not
@@ -8,10 +8,6 @@ ours: by key and effect, which name a taint.
 Which GPU driver each node runs is as the pods of the service `gpu-driver` say, one on each node that it serves. A pod's
 init container decides on its machine and writes what it decided into the pod's state
 (`templates/gpu-driver/_gpu-driver.sh`), so that no pod needs a token and nobody has to read logs.
-
-Which images the machines have, where they can get no others, is kept with the cluster by whoever has deployed them. It
-is about machines, not about a configuration, so it is no part of what is pushed: a push from another dev box, which
-does not know the machines, must not change it.
 """
 
 from __future__ import annotations
@@ -21,14 +17,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import MANAGED_BY, NAMESPACE, OURS, PART_OF, SERVICE, labels
+from paictl.cluster.kubernetes.names import NAMESPACE, SERVICE
 from paictl.cluster.kubernetes.services.workloads import LOOK
-from paictl.cluster.values import ClusterError, ConflictError, DriverSource, NodeDriver
+from paictl.cluster.values import DriverSource, NodeDriver
 from paictl.config.models.services import DRIVER
 from paictl.i18n import Text, text
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
-from paictl.remote.kube.objects import CONFLICT, MANAGER, create, delete, find, path_of
-from paictl.remote.kube.objects import replace as put
+from paictl.remote.kube.objects import CONFLICT, MANAGER
 
 TAINTS: Final = "paictl.io/taints"
 """Annotation of a node: which of its taints paictl has set, as ``[[KEY, EFFECT], …]``."""
@@ -249,56 +244,3 @@ def _printable(words: str) -> str:
 
 def _all(client: KubeClient, path: str, query: Mapping[str, Any] | None = None) -> list[Json]:
     return [body for _, page in client.list(path, query) for body in page]
-
-
-# --- images
-
-IMAGES: Final = "paictl-images"
-"""The ConfigMap; there is none while machines reach a registry."""
-_IMAGES_KEY: Final = "images"
-_NOTE_TRIES: Final = 4
-
-
-def note_images(client: KubeClient, images: Iterable[str] | None) -> None:
-    """Keep the images that the machines have, None where they reach a registry; nothing is written twice.
-
-    Raises:
-        ConflictError: others keep on writing it.
-    """
-    path = path_of(NAMESPACE, "configmaps", IMAGES)
-    if images is None:
-        delete(client, path)
-        return
-    data = {_IMAGES_KEY: json.dumps(sorted(set(images)))}
-    for _ in range(_NOTE_TRIES):
-        config_map = find(client, path)
-        if config_map is not None and config_map.get("data") == data:
-            return
-        if _noted(client, config_map, data):
-            return
-    raise ConflictError("another process is writing it", where=f"configmap {NAMESPACE}/{IMAGES}", hint="try again")
-
-
-def _noted(client: KubeClient, config_map: Json | None, data: dict[str, str]) -> bool:
-    about: Json = {"name": IMAGES, "namespace": NAMESPACE, "labels": labels("images")}
-    body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}
-    if config_map is not None:
-        about["resourceVersion"] = config_map["metadata"]["resourceVersion"]
-        return put(client, path_of(NAMESPACE, "configmaps", IMAGES), body) is not None
-    if find(client, f"/api/v1/namespaces/{NAMESPACE}") is None:  # before the first push of all
-        shared = {"name": NAMESPACE, "labels": {PART_OF: OURS, MANAGED_BY: OURS}}
-        create(client, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": shared})
-    return create(client, path_of(NAMESPACE, "configmaps"), body) is not None
-
-
-def noted_images(client: KubeClient) -> frozenset[str] | None:
-    """What was kept; None where machines reach a registry, or nobody has said."""
-    config_map = find(client, path_of(NAMESPACE, "configmaps", IMAGES))
-    if config_map is None:
-        return None
-    try:
-        read: Any = json.loads((config_map.get("data") or {})[_IMAGES_KEY])
-        return frozenset(map(str, read))
-    except (ValueError, KeyError, TypeError):
-        hint = "it was edited by hand: delete it, then apply the deployment again"
-        raise ClusterError("cannot be read", where=f"configmap {NAMESPACE}/{IMAGES}", hint=hint) from None

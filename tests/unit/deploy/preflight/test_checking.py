@@ -12,8 +12,7 @@ import pytest
 from paictl.config.making.generate import read_inputs
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role, deployment_of
-from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, PreflightReport, judged, judged_quickly
-from paictl.deploy.preflight.host_checks import asked
+from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, PreflightReport, asked, judged, judged_quickly
 from paictl.deploy.preflight.node_checks import PromisedDevices, promises_in
 from paictl.deploy.preflight.verdict import Level
 from paictl.deploy.settings import DeploySettings, LoginSettings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, shown
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.services import described_keys
+from paictl.config.reading.load import is_file
 from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 from paictl.i18n import text
 
@@ -47,19 +47,12 @@ def certificate_file(document: Document) -> Findings:
     ssl = document.top.at("pylon", "ssl")
     for key in ("crt_path", "key_path"):
         path = ssl.text(key)
-        if path is not None and path.text.startswith("/") and not _is_file(path.text):
+        if path is not None and path.text.startswith("/") and not is_file(path.text):
             yield Finding(
                 path,
                 text("{key} {path} does not exist on this machine", key=key, path=path.text),
                 "correct the path, or copy the file here",
             )
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 _OF_OPENPAI = frozenset({"pai-secret", "hellopai", "hello", "rootpass", "smbpwd", "passwd", "admin-password"})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
+from paictl.config.reading.load import is_file
 from paictl.i18n import text
 
 _PAIRS = (("user", "password"), ("docker_registry_username", "docker_registry_password"))
@@ -138,16 +138,9 @@ def key_file_missing(document: Document) -> Findings:
     """
     # An absolute path at which there is no file here.
     path = filled(document, "ssh_key_file_path")
-    if path is not None and path.text.startswith("/") and not _is_file(path.text):
+    if path is not None and path.text.startswith("/") and not is_file(path.text):
         message = text("no file {path} on this machine", path=path.text)
         yield Finding(path, message, "correct the path, or put the key there before you deploy from here")
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a folder above may be closed to us, a path may hold a zero byte
-        return False
 
 
 @rule("CFG308", "both-credentials", INFO)

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from paictl.cells.ids import PhysicalCell
-from paictl.scheduler.defrag import free_cells
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
+from paictl.scheduler.freecells import free_cells
 from tests.unit.scheduler.defrag_cases import NODE, RACK, SWITCH, engine_of, random_case, start
 
 

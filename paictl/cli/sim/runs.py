@@ -1,4 +1,4 @@
-"""What the commands that simulate traces share: their options, progress, and how results are shown and written."""
+"""Options and output of commands that play traces."""
 
 from __future__ import annotations
 
