@@ -91,7 +91,7 @@ def refuse_many_tasks(limits: TaskLimits, plans: Iterable[JobPlan], held: Callab
     for user, more in tasks_by_user(plans).items() if limits else ():
         why = limits.refusal(user, held(user), more)
         if why is not None:
-            hint = text("wait until some have ended, stop jobs, or ask an administrator for a higher limit")
+            hint = text("wait until some tasks have ended, stop jobs, or ask an administrator for a higher limit")
             raise ClusterError(why, hint=hint)
 
 
