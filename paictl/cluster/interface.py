@@ -350,10 +350,11 @@ class Users(Protocol):
         `LastAdministratorError` if no administrator would be left.
         """
 
-    def remove_account(self, name: str) -> None:
-        """Remove an account with its tokens; nothing to do if there is none.
+    def remove_account(self, name: str, version: str = "") -> None:
+        """Remove an account with its tokens, with `version` only that state of it; nothing to do if there is none.
 
-        `LastAdministratorError` if no administrator would be left, `ConflictError` if others change it all the time.
+        `LastAdministratorError` if no administrator would be left, `ConflictError` if it is another version or others
+        change it all the time.
         """
 
     def tokens(self, user: str) -> Sequence[Token]:

@@ -15,7 +15,7 @@ from paictl.workload.fields import Fields, JobError
 from paictl.workload.job import DEFAULT_VC
 from paictl.workload.mounts import FOLDER, StorageMount, mounts_of, path_problem
 from paictl.workload.plugins import refuse_unknown
-from paictl.workload.ports import tensorboard_of
+from paictl.workload.ports import refuse_ports, tensorboard_of
 
 NFS: Final = "nfs"
 SMB: Final = "smb"
@@ -261,11 +261,15 @@ def mounts_by_role(
 
 
 def refuse_extras(requests: Iterable[JobRequest], read: Callable[[], Sequence[Storage]]) -> None:
-    """Raise `JobError` for a plugin that nobody knows or that cannot start, and a storage that a job cannot have."""
+    """Raise `JobError` for what a job cannot have that no scheduler hears of.
+
+    That are a plugin that nobody knows or that cannot start, a storage, and too many ports.
+    """
     for number, request in enumerate(requests):
         try:
             refuse_unknown(Fields(request.data, ""))
             tensorboard_of(Fields(request.data, ""))
+            refuse_ports(Fields(request.data, ""))
             mounts_by_role(request.data, request.vc, read)
         except JobError as error:
             error.request = number

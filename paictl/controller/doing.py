@@ -108,7 +108,7 @@ def _mounts(client: KubeClient, context: JobContext) -> Mapping[str, Sequence[Mo
     whose storage was removed since, ends here. Raises `RefusedError`.
     """
     try:
-        _ = context.access, context.board
+        _ = context.access, context.board, context.options()
         return mounts_by_role(context.pai.data, context.pai.vc or None, lambda: read_storages(client))
     except JobError as error:
         raise RefusedError(str(error)) from None

@@ -32,9 +32,10 @@ from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND
 from paictl.units import rfc3339
 from paictl.workload import lifecycle
-from paictl.workload.fields import JobError
+from paictl.workload.fields import Fields, JobError
 from paictl.workload.lifecycle import JobStatus, RunState
 from paictl.workload.pods import JobPlan, plan_job
+from paictl.workload.ports import refuse_ports
 
 PAUSE: Final = 0.05
 """Seconds between two looks at a job."""
@@ -300,6 +301,7 @@ class Planner:
         """
         configuration = self._configuration()
         job = configuration.sharing.run_times.limited(pai.job)
+        refuse_ports(Fields(pai.data, ""))
         plan = plan_job(job, configuration.supply, pai.user)
         devices = sum(group.leaves for group in plan.groups.values())
         status = lifecycle.submit(job).status

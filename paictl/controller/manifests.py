@@ -48,7 +48,7 @@ from paictl.scheduler.wire import ENABLE, GATE, SCHEDULING_SPEC
 from paictl.workload.fields import Fields
 from paictl.workload.job import Job, TaskRole
 from paictl.workload.lifecycle import task_policy
-from paictl.workload.ports import TensorBoard, tensorboard_of
+from paictl.workload.ports import MOST_NUMBERS, TensorBoard, refuse_ports, tensorboard_of
 from paictl.workload.ssh import SshAccess
 from paictl.workload.template import Values
 
@@ -92,7 +92,8 @@ class JobContext:
         return tensorboard_of(Fields(self.pai.data, ""))
 
     def options(self) -> dict[str, RoleOptions]:
-        """By role."""
+        """By role; raises `JobError` for more ports than there are, of which each would be a number in memory."""
+        refuse_ports(Fields(self.pai.data, ""), MOST_NUMBERS)
         access = self.access
         return {
             role.name: ssh.with_port(options_of(self.pai.data, role.name), role.name, access) for role in self.job.roles

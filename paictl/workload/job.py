@@ -26,8 +26,6 @@ PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
 
 DEFAULT_PRIORITY_CLASS: Final = "test"
 DEFAULT_VC: Final = "default"
-MOST_PORTS: Final = 1_000
-"""Ports of a task: each is a number in the environment of all tasks of the job."""
 
 SAVE_ON_SIGTERM: Final = "saveOnSigterm"
 LONGEST_GRACE: Final = Millis(300_000)
@@ -364,10 +362,6 @@ def _resources(fields: Fields) -> Resources:
         raise JobError(
             fields.path, "the task asks for nothing, so no cell can be its place", hint="ask for cpu, at least"
         )
-    ports = fields.get("ports")
-    numbers = [number for number in ports.values() if isinstance(number, int)] if isinstance(ports, Mapping) else []
-    if sum(number for number in numbers if number > 0) > MOST_PORTS:
-        raise fields.error("ports", text("a task can have at most {most:,} ports", most=MOST_PORTS))
     return resources
 
 

@@ -18,6 +18,10 @@ SSH_PORT: Final = "ssh"
 """Label of the SSH server's port among the ports of a role."""
 TENSORBOARD_PORT: Final = 6006
 LAST_PORT: Final = 65_535
+MOST_PORTS: Final = 1_000
+"""Ports of a task of a job that is taken: each is a number in the environment of all tasks of the job."""
+MOST_NUMBERS: Final = LAST_PORT - FIRST_PORT
+"""Ports that a task can have at all, besides that of its SSH server; jobs of earlier versions may have so many."""
 _PARAMETERS: Final = frozenset({"port", "logdir"})
 
 
@@ -28,6 +32,20 @@ def port_lists(labels: Mapping[str, int]) -> dict[str, range]:
         lists[label] = range(following, following + number)
         following += number
     return lists
+
+
+def refuse_ports(job: Fields, most: int = MOST_PORTS) -> None:
+    """Raise `JobError` for a task with more ports than it may have.
+
+    Asked where a job is taken, not where it is read: one that was taken has to be followed until it ends.
+    """
+    roles = job.mapping("taskRoles")
+    for role in roles.values:
+        resources = roles.mapping(str(role)).mapping("resourcePerInstance")
+        asked = resources.get("ports")
+        numbers = [number for number in asked.values() if isinstance(number, int)] if isinstance(asked, Mapping) else []
+        if sum(number for number in numbers if number > 0) > most:
+            raise resources.error("ports", text("a task can have at most {most:,} ports", most=most))
 
 
 @frozen
@@ -99,7 +117,7 @@ def _refuse_taken(job: Fields, board: TensorBoard, parameters: Fields) -> None:
 def _labels(job: Fields, role: str) -> dict[str, int]:
     """How many ports each label of a role has, that of its SSH server among them; what is not a number is left out."""
     roles = job.mapping("taskRoles")
-    asked = roles.mapping(role).mapping("resourcePerInstance").get("ports") if role in roles.values else None
+    asked = roles.mapping(str(role)).mapping("resourcePerInstance").get("ports") if role in roles.values else None
     pairs = asked.items() if isinstance(asked, Mapping) else ()
     labels = {str(key): number for key, number in pairs if isinstance(number, int) and number > 0}
     access = ssh_of(job, gang=job.mapping("extras").get("gangAllocation") is not False)
@@ -133,13 +151,17 @@ def _boards(job: Fields) -> Iterator[ServedPort]:
 
 
 def _labelled(job: Fields) -> Iterator[ServedPort]:
+    last = (
+        FIRST_PORT + MOST_PORTS + 1
+    )  # one is for SSH; more, which jobs of earlier versions have, are opened by number
     for role in job.mapping("taskRoles").values:
         labels = _labels(job, str(role))
         for label, numbers in port_lists(labels).items():
             if label != SSH_PORT:
+                there = range(numbers.start, min(numbers.stop, last))
                 yield from (
-                    ServedPort(str(role), label if len(numbers) == 1 else f"{label}-{place}", number)
-                    for place, number in enumerate(numbers)
+                    ServedPort(str(role), label if len(there) == 1 else f"{label}-{place}", number)
+                    for place, number in enumerate(there)
                 )
 
 

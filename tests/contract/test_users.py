@@ -62,6 +62,19 @@ def test_of_two_who_change_an_account_one_gets_a_conflict(contract: Contract) ->
     assert mine.account("ann") == again
 
 
+def test_only_the_version_that_was_read_is_removed(contract: Contract) -> None:
+    mine, yours = contract.cluster.users, contract.again().users
+    read = mine.put_account(Account("ann"))
+    mine.add_token(token(1))
+    changed = yours.put_account(replace(read, vcs=("vc1",)))
+    with pytest.raises(ConflictError):
+        mine.remove_account("ann", read.version)
+    assert (mine.account("ann"), list(mine.tokens("ann"))) == (changed, [token(1)])
+    mine.remove_account("ann", changed.version)
+    assert (mine.account("ann"), mine.tokens("ann")) == (None, [])
+    mine.remove_account("ann", changed.version)
+
+
 def test_tokens_are_found_by_hash_and_by_user_and_go_with_the_account(contract: Contract) -> None:
     users = contract.cluster.users
     users.put_account(Account("ann"))

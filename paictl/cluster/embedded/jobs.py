@@ -15,7 +15,7 @@ from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import bind_info_json, isolation_text, read_bind_info
 from paictl.units import Millis
-from paictl.workload.job import MOST_PORTS, Job
+from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
 
@@ -172,7 +172,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         key=data["key"],
         number=data["number"],
         data=data["data"],
-        job=Job.from_mapping(_with_bounded_ports(data["data"])),
+        job=Job.from_mapping(data["data"]),
         plan=load_plan(data["plan"]),
         durations=data["durations"],
         submitted=Millis(data["submitted"]),
@@ -189,21 +189,6 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         repairs=[TaskRepair(*row) for row in data.get("repairs", ())],
         tags=tuple(data.get("tags", ())),
     )
-
-
-def _with_bounded_ports(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A job's data, without the ports of a task that has more than a task may have today.
-
-    Earlier versions took any number, and nothing listens on ports here: such a job must not end its cluster.
-    """
-    roles = {}
-    for name, role in data["taskRoles"].items():
-        needs = role["resourcePerInstance"]
-        numbers = [number for number in (needs.get("ports") or {}).values() if isinstance(number, int)]
-        if sum(number for number in numbers if number > 0) > MOST_PORTS:
-            role = {**role, "resourcePerInstance": {key: value for key, value in needs.items() if key != "ports"}}
-        roles[name] = role
-    return data if roles == data["taskRoles"] else {**data, "taskRoles": roles}
 
 
 def dump_plan(plan: JobPlan) -> dict[str, Any]:

@@ -73,9 +73,12 @@ class EmbeddedUsers:
                 raise account_changed(account.name) if account.version else account_there(account.name)
         return account_from(account_data(account), version)
 
-    def remove_account(self, name: str) -> None:
-        """Remove an account with its tokens."""
+    def remove_account(self, name: str, version: str = "") -> None:
+        """Remove an account with its tokens, with `version` only that state of it."""
         with self._writing() as db:
+            known = db.execute("SELECT version FROM account WHERE name = ?", (name,)).fetchone()
+            if version and known not in (None, (version,)):
+                raise account_changed(name)
             _keep_administrator(db, name)
             db.execute("DELETE FROM account WHERE name = ?", (name,))
             db.execute("DELETE FROM token WHERE user = ?", (name,))

@@ -78,13 +78,15 @@ class KubernetesUsers:
             raise account_changed(account.name) if account.version else account_there(account.name)
         return _account(stored)
 
-    def remove_account(self, name: str) -> None:
-        """Remove an account, and then its tokens: without it they are worth nothing."""
+    def remove_account(self, name: str, version: str = "") -> None:
+        """Remove an account, or that version of it, and then its tokens: without it they are worth nothing."""
         for _ in range(_TRIES):
             with told():
                 account = self.account(name)
                 if account is None:
                     break
+                if version and account.version != version:
+                    raise account_changed(name)
                 self._note_leaving(name, account.version)
                 if delete(self._client, _path(_account_name(name)), version=account.version):
                     break

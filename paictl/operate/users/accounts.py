@@ -209,12 +209,17 @@ def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
 
 
 def granted_before(users: Users, vcs: Collection[str]) -> tuple[Text, ...]:
-    """What to say of virtual clusters that are new, and were granted when others had their names."""
+    """What to say of virtual clusters that are new, and were granted when others had their names.
+
+    Not of users of an OpenID provider: to them the configuration grants virtual clusters, even those of the future, and
+    again at each sign-in.
+    """
     try:
         accounts = users.accounts() if vcs else ()
     except ClusterError:
         return ()
-    owners = {vc: [account.name for account in accounts if vc in account.vcs] for vc in sorted(vcs)}
+    own = [account for account in accounts if not account.subject]
+    owners = {vc: [account.name for account in own if vc in account.vcs] for vc in sorted(vcs)}
     return tuple(
         text(
             "virtual cluster {vc} is new, and an earlier one of this name was granted to {users}; to take that back: "

@@ -26,6 +26,7 @@ from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, ne
 SECTION: Final = "authentication"
 KEY: Final = "oidc"
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_TRIES: Final = 5
 _SCOPES: Final = ("openid", "profile", "email", "groups")
 
 
@@ -89,12 +90,12 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
     admin = not set(groups).isdisjoint(settings.admin_groups)
     known = users.account(name)
     if known is None or known.subject != subject:
-        known = _account_of(users, subject) or known
+        known = next(iter(_accounts_of(users, subject)), known)
     if known is None:
         check_free(jobs, name)
         email = str(claims.get("email") or "")
         try:
-            return _alone(users, users.put_account(
+            known = _alone(users, users.put_account(
                 Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
             ))  # fmt: skip
         except ConflictError:  # the same person signs in twice at once
@@ -109,35 +110,56 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
     if (known.vcs, known.admin) == (vcs, admin):
         return known
 
-    def rights(*, admin: bool) -> Account:
-        def changed(account: Account) -> Account:
-            if account.subject != subject:  # removed, and given to somebody else
-                raise account_changed(account.name)
-            return replace(account, vcs=vcs, admin=admin)
-
-        return change(users, known.name, changed)
-
     try:  # whoever changes the account all the time does not keep the rights of yesterday by that
-        return rights(admin=admin)
+        return _with_rights(users, known, vcs=vcs, admin=admin)
     except LastAdministratorError:
-        return rights(admin=True)
+        return _with_rights(users, known, vcs=vcs, admin=True)
 
 
-def _account_of(users: Users, subject: str) -> Account | None:
-    """The oldest account of a person, under whatever name; of two of one instant, the first by name."""
+def _with_rights(users: Users, theirs: Account, *, vcs: Sequence[str], admin: bool) -> Account:
+    """An account with other rights, in whatever state it is by now."""
+
+    def changed(account: Account) -> Account:
+        if account.subject != theirs.subject:  # removed, and given to somebody else
+            raise account_changed(account.name)
+        return replace(account, vcs=tuple(vcs), admin=admin)
+
+    return change(users, theirs.name, changed)
+
+
+def _accounts_of(users: Users, subject: str) -> list[Account]:
+    """The accounts of a person, under whatever name, oldest first; of one instant, the first by name."""
     theirs = [account for account in users.accounts() if account.subject == subject]
-    return min(theirs, key=lambda account: (account.created or _NEVER, account.name), default=None)
+    return sorted(theirs, key=lambda account: (account.created or _NEVER, account.name))
 
 
 def _alone(users: Users, made: Account) -> Account:
-    """An account that was just made, or, if its person was faster under another name, that one.
+    """The only account of the person for whom one was just made: the oldest, the others are removed.
 
-    The store knows accounts by name only. Of two that are made at once, at least one sees the other here.
+    The store knows accounts by name only, so a person with several names may sign in with each at once. Of two accounts
+    whichever is written last is followed by this, which sees both; it may be the older one, which began first.
     """
-    first = _account_of(users, made.subject) or made
-    if first.name != made.name:
-        users.remove_account(made.name)
+    first, *others = _accounts_of(users, made.subject) or [made]
+    for other in others:
+        if other.admin and not first.admin:  # the last administrator cannot be removed
+            first = _with_rights(users, first, vcs=first.vcs, admin=True)
+        _remove(users, other)
     return first
+
+
+def _remove(users: Users, theirs: Account) -> None:
+    """Remove an account in whatever state it is by now, but not one that somebody else has been given since."""
+    for attempt in range(_TRIES):
+        known = users.account(theirs.name)
+        if known is None or known.subject != theirs.subject:
+            return
+        try:
+            users.remove_account(known.name, known.version)
+        except ConflictError:
+            if attempt == _TRIES - 1:
+                raise
+        else:
+            return
 
 
 def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:

@@ -80,7 +80,9 @@ class Provider:
     client: str
     secret: str = field(default="", repr=False)
     clock: Callable[[], float] = time.time
-    """Seconds since 1970."""
+    """Seconds since 1970, by which tokens expire."""
+    ticks: Callable[[], float] = time.monotonic
+    """Seconds since any instant, by which all waiting goes: nobody sets this clock back."""
     _described: tuple[float, Mapping[str, Any]] | None = None
     _keys: tuple[float, Sequence[Jwk]] | None = None
     _failed: tuple[float, ProviderError] | None = None
@@ -123,9 +125,9 @@ class Provider:
 
         That is as long as the code is valid, or `patience` seconds.
         """
-        interval, start = code.interval, self.clock()
+        interval, start = code.interval, self.ticks()
         end = start + min(code.seconds, patience)
-        while (left := end - self.clock()) > 0:
+        while (left := end - self.ticks()) > 0:
             sleep(min(interval, left))
             if left < interval:
                 break  # a provider refuses who asks more often than it allows
@@ -165,10 +167,10 @@ class Provider:
         return endpoint
 
     def _description(self) -> Mapping[str, Any]:
-        if (known := self._described) is not None and self.clock() - known[0] <= _FRESH:
+        if (known := self._described) is not None and self.ticks() - known[0] <= _FRESH:
             return known[1]
         with self._asking():
-            if self._described is None or self.clock() - self._described[0] > _FRESH:
+            if self._described is None or self.ticks() - self._described[0] > _FRESH:
                 address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
                 description = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
                 if description.get("issuer") != self.issuer:
@@ -176,18 +178,18 @@ class Provider:
                         text("calls itself {name}", name=description.get("issuer")), where=self.issuer,
                         hint="write that into authentication.oidc.issuer",
                     )  # fmt: skip
-                self._described = self.clock(), description
+                self._described = self.ticks(), description
             return self._described[1]
 
     def _known_keys(self, older_than: float = _FRESH) -> Sequence[Jwk]:
-        if (known := self._keys) is not None and self.clock() - known[0] <= older_than:
+        if (known := self._keys) is not None and self.ticks() - known[0] <= older_than:
             return known[1]
         address = self._endpoint("jwks_uri")
         with self._asking():
-            if self._keys is None or self.clock() - self._keys[0] > older_than:
+            if self._keys is None or self.ticks() - self._keys[0] > older_than:
                 keys = self._ask(urllib.request.Request(address)).get("keys")  # noqa: S310 - checked by _ask
                 fitting = [key for key in keys or () if isinstance(key, dict) and key.get("use") != "enc"]
-                self._keys = self.clock(), fitting
+                self._keys = self.ticks(), fitting
             return self._keys[1]
 
     @contextmanager
@@ -201,13 +203,13 @@ class Provider:
         try:
             if self._failed is not None:
                 since, failure = self._failed
-                if self.clock() - since <= _REST:
+                if self.ticks() - since <= _REST:
                     raise ProviderError(failure.message, where=failure.where, hint=failure.hint)
                 self._failed = None
             try:
                 yield
             except ProviderError as error:
-                self._failed = self.clock(), error
+                self._failed = self.ticks(), error
                 raise
         finally:
             self._lock.release()

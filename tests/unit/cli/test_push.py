@@ -10,6 +10,7 @@ import pytest
 
 from paictl.cli.config.push import HARM
 from paictl.cli.deploy.services import push_folder
+from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ConflictError
 from paictl.cluster.scheduling import JobImpact
 from paictl.cluster.targets import open_target
@@ -65,6 +66,8 @@ def test_who_was_granted_an_earlier_virtual_cluster_of_the_name_of_a_new_one_is_
 ) -> None:
     secret = tmp_path / "password"
     assert paictl("user", "add", "bob", "--vc", "vc1", "--generate-password", str(secret)).code == 0
+    users = open_target().users
+    users.put_account(Account("eve", vcs=("vc1",), subject="https://sso.example#eve"))  # by what a group is granted
     folder = pull(paictl, tmp_path / "config")
     edit(folder, VC1, "")
     without = push(paictl, folder)
@@ -73,7 +76,7 @@ def test_who_was_granted_an_earlier_virtual_cluster_of_the_name_of_a_new_one_is_
     edit(folder, "    virtualClusters:\n", f"    virtualClusters:\n{VC1}")
     done = push(paictl, folder)
     assert done.code == 0, done.err
-    assert "virtual cluster vc1 is new, and an earlier one of this name was granted to bob" in done.err
+    assert "virtual cluster vc1 is new, and an earlier one of this name was granted to bob; " in done.err
 
 
 # --- two administrators

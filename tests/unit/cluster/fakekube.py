@@ -62,6 +62,9 @@ class FakeKube(KubeClient):
         if path not in self.objects:
             raise _error(404, "is not there")
         if method == "DELETE":
+            wanted = ((body or {}).get("preconditions") or {}).get("resourceVersion")
+            if wanted not in (None, self.objects[path]["metadata"].get("resourceVersion")):
+                raise _error(409, "the object has been modified")
             return self.objects.pop(path)
         if method == "PUT":
             if body["metadata"].get("resourceVersion") != self.objects[path]["metadata"]["resourceVersion"]:

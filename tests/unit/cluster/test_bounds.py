@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster import taking
-from paictl.cluster.interface import ClusterError, JobRequest
+from paictl.cluster.interface import ClusterError, JobRequest, JobState
 from paictl.errors import PaictlError
 from paictl.units import Millis
 from tests.unit.cluster.conftest import MINUTE, MakeBench
@@ -63,14 +63,19 @@ def test_a_job_of_an_earlier_version_with_more_ports_than_today_does_not_end_its
     lab = bench()
     data = lab.job("many", "default", instances=1)
     role = next(iter(data["taskRoles"].values()))
-    role["resourcePerInstance"] = {**role["resourcePerInstance"], "ports": {"a": 900, "b": 1}}
-    lab.cluster.submit([JobRequest("ann", data)])
-    with monkeypatch.context() as today:
-        for place in ("paictl.workload.job.MOST_PORTS", "paictl.cluster.embedded.jobs.MOST_PORTS"):
-            today.setattr(place, 800)
-        again = lab.again()
-        again.tick(Millis(MINUTE))
+    role["resourcePerInstance"] = {**role["resourcePerInstance"], "ports": {"a": 1000, "b": 1}}
+    with monkeypatch.context() as earlier:
+        earlier.setattr("paictl.cluster.storages.refuse_ports", lambda _: None)
+        lab.cluster.submit([JobRequest("ann", data)])
+    again = lab.again()
+    again.tick(Millis(MINUTE))
     assert [job.key for job in again.jobs()] == ["ann~many"]
+    assert again.replayed() == again.stored()
+    for ask in (lambda one: again.submit([one]), again.foresee):
+        with pytest.raises(PaictlError, match="at most 1,000 ports"):
+            ask(JobRequest("bob", data))
+    again.stop_job("ann~many")
+    assert again.job("ann~many").state is JobState.STOPPED
 
 
 def test_the_commands_of_all_jobs_of_a_submission_are_counted(

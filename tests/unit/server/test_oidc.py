@@ -19,6 +19,8 @@ from paictl.cluster.accounts import Account
 from paictl.cluster.embedded.sidefiles import EmbeddedUsers
 from paictl.operate.users import devicecode
 from paictl.operate.users.devicecode import sign_in
+from paictl.remote.oidc.provider import Provider, ProviderError
+from paictl.remote.oidc.tokens import TokenError
 from paictl.server.app import ServerApp
 from paictl.server.federation import Federation
 from paictl.server.routing import Router
@@ -233,7 +235,7 @@ def test_keys_of_the_provider_may_change(federated: Server, provider: FakeProvid
     provider.key = RsaKey("two")
     stranger = FakeProvider(provider.port, key=EcKey("two"))
     assert federated.ask("GET", "/api/v2/jobs", token=stranger.token()).status == 401
-    federated.app._federation._provider.clock = lambda: time.time() + 31  # type: ignore[union-attr]
+    federated.app._federation._provider.ticks = lambda: time.monotonic() + 31  # type: ignore[union-attr]
     assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 200
 
 
@@ -248,7 +250,7 @@ def test_a_token_of_a_withdrawn_key_ends_though_it_was_accepted_before(
     assert federated.ask("GET", "/api/v2/jobs", token=word).status == 200
     provider.key = RsaKey("two")
     clock[0] = 601
-    federation._provider.clock = lambda: time.time() + 601  # type: ignore[union-attr]
+    federation._provider.ticks = lambda: time.monotonic() + 601  # type: ignore[union-attr]
     assert federated.ask("GET", "/api/v2/jobs", token=word).status == 401
 
 
@@ -286,9 +288,25 @@ def test_strangers_cannot_make_the_server_wait_for_a_provider_that_is_down(
         assert federated.ask("GET", "/api/v2/jobs", token=forged.token()).status == 401
     assert len(provider.asked) == 1
     provider.down = False
-    federated.app._federation._provider.clock = lambda: time.time() + 16  # type: ignore[union-attr]
+    federated.app._federation._provider.ticks = lambda: time.monotonic() + 16  # type: ignore[union-attr]
     assert federated.ask("GET", "/api/v2/jobs", token=provider.token()).status == 200
     assert len(provider.asked) == 3
+
+
+def test_a_clock_that_is_set_back_keeps_no_failure_and_no_old_keys(provider: FakeProvider) -> None:
+    ticks, unix = [0.0], [time.time()]
+    asked = Provider(provider.issuer, "paictl", clock=lambda: unix[0], ticks=lambda: ticks[0])
+    provider.down = True
+    with pytest.raises(ProviderError):
+        asked.claims(provider.token())
+    provider.down = False
+    ticks[0], unix[0] = 16.0, unix[0] - 60
+    word = provider.token()
+    assert asked.claims(word)["sub"] == "id-eve", "the failure of before is over"
+    provider.key = RsaKey("two")
+    ticks[0] += 601
+    with pytest.raises(TokenError):
+        asked.claims(word)
 
 
 def test_threads_do_not_stand_in_line_for_a_slow_provider(federated: Server, provider: FakeProvider) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import RESOURCES, JobRole, job_of, pod_name_part
 from paictl.i18n import joined, text
-from paictl.workload.job import MOST_PORTS
+from paictl.workload.ports import MOST_PORTS
 
 _WEB_PAGE = text("the web page")
 
