@@ -236,6 +236,18 @@ def test_the_addresses_of_one_machine_count_together() -> None:
     ]  # fmt: skip
 
 
+def test_ipv4_behind_a_socket_for_both_protocols_is_told_apart() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for number in range(PER_ADDRESS):
+        limits.begin(f"user{number}", "::ffff:203.0.113.9")
+    limits.begin("ann", "::ffff:198.51.100.7")
+    with pytest.raises(ApiError):  # one sender, however its address is written
+        limits.begin("ann", "203.0.113.9")
+    assert [subscriber(address) for address in ("::ffff:198.51.100.7", "::ffff:c633:6407", "::ffff:1.2.3.4%eth0")] == [
+        "198.51.100.7", "198.51.100.7", "1.2.3.4",
+    ]  # fmt: skip
+
+
 def test_limits_pass_and_their_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     limits = SignInLimits(lambda: now[0])
@@ -330,6 +342,22 @@ def test_who_is_no_trusted_proxy_cannot_choose_an_address_or_be_secure() -> None
     nonsense = credentials.sender_of("10.0.0.7", "http", {"x-forwarded-for": "<script>"}, networks)
     assert nonsense.address == "unknown"
     assert credentials.sender_of("10.0.0.7", "http", headers, ()).address == "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "network"),
+    [
+        ("10.0.0.7", "10.0.0.0/8"),
+        ("::ffff:10.0.0.7", "10.0.0.0/8"),
+        ("::ffff:10.0.0.7", "::ffff:10.0.0.0/104"),
+    ],
+)
+def test_a_proxy_and_what_it_says_may_be_ipv4_written_as_ipv6(proxy: str, network: str) -> None:
+    networks = (ipaddress.ip_network(network),)
+    headers = {"x-forwarded-for": "9.9.9.9, ::ffff:1.2.3.4, ::ffff:10.0.0.9", "host": "a"}
+    assert credentials.sender_of(proxy, "http", headers, networks).address == "1.2.3.4"
+    stranger = credentials.sender_of("::ffff:203.0.113.7", "http", headers, networks)
+    assert subscriber(stranger.address) == "203.0.113.7"
 
 
 @pytest.mark.parametrize(
