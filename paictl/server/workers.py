@@ -59,7 +59,7 @@ class _Threads:
         self._slow_most = max(1, threads - SPARE)
         self._turns: list[tuple[str, asyncio.Future[None]]] = []
         self._served: dict[str, int] = {}
-        """Accounts that wait or are under way, and how many turns had been given when each last got one."""
+        """Accounts that wait or are under way: how many turns had been given when each got its last one, or came."""
         self._given = 0
         self._pending: list[tuple[str, _Progress]] = []
         """Questions that are not slow, and who sent each; the oldest first."""
@@ -125,7 +125,8 @@ class _Threads:
 
         Whoever makes room gives it to those in line, so that nobody who comes later is faster: while somebody of an
         account waits, there is no room for the account. Accounts take turns: whoever waits with many questions keeps
-        nobody waiting who has one.
+        nobody waiting who has one. Whoever comes joins at the end of the round: accounts that come again and again with
+        one question would otherwise go before one that waits with its second.
         """
         if self._has_room(account):
             self._begin(account)
@@ -133,6 +134,7 @@ class _Threads:
         waiting = sum(one == account for one, _ in self._turns)
         if waiting >= TURNS_EACH or (waiting and len(self._turns) >= QUEUE):
             raise busy()
+        self._served.setdefault(account, self._given)
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._turns.append((account, come))
         try:
@@ -168,7 +170,7 @@ class _Threads:
     def _next(self) -> tuple[str, asyncio.Future[None]] | None:
         """The oldest question of the account that got a turn longest ago, of those that may have one now."""
         may = [turn for turn in self._turns if not turn[1].done() and self._has_room(turn[0])]
-        return min(may, key=lambda turn: self._served.get(turn[0], 0), default=None)
+        return min(may, key=lambda turn: self._served[turn[0]], default=None)
 
     def _begin(self, account: str) -> None:
         self._busy[account] += 1
