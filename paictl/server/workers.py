@@ -105,8 +105,13 @@ class _Threads:
 
     async def _counted(self, question: Callable[[Cluster], T], account: str, progress: _Progress) -> T:
         """What a thread answers to a question that is among the busy ones already, until the thread is done."""
+
+        def begun(cluster: Cluster) -> T:
+            progress.begun = True  # it may end with a `TimeoutError` of its own, after it has changed something
+            return question(cluster)
+
         try:
-            future = self._pool.submit(self._answer, question)
+            future = self._pool.submit(self._answer, begun)
         except RuntimeError:  # closed meanwhile, or no further thread can be made
             self._free(account)
             raise busy() from None
@@ -117,7 +122,7 @@ class _Threads:
         except asyncio.CancelledError:
             if progress.dropped:
                 raise busy() from None
-            progress.begun = not future.cancel()  # what no thread has taken up, none will
+            progress.begun = not future.cancel()  # what no thread has taken up, none will; one may be connecting yet
             raise
 
     async def _turn(self, account: str) -> None:
@@ -239,7 +244,7 @@ class _Progress:
     """How far a question is."""
 
     begun: bool = False
-    """Whether a thread had taken it up when it was given up."""
+    """Whether a thread has taken it up, or will although it was given up."""
     dropped: bool = False
     """Whether it has made room for another."""
     future: Future[Any] | None = None

@@ -223,6 +223,26 @@ def test_the_wait_and_the_answer_have_one_deadline(clock: Callable[[float], None
     in_line(act)
 
 
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("connects", "words"), [(True, "check whether the change was made"), (False, "nothing was changed")]
+)
+def test_a_question_that_times_out_by_itself_may_have_changed_something(slow: bool, connects: bool, words: str) -> None:
+    def times_out(*_: object) -> Any:
+        raise TimeoutError
+
+    async def act() -> None:
+        workers = Workers((lambda: None) if connects else times_out, threads=1)  # type: ignore[arg-type,return-value]
+        asking = workers.in_turn("ann", times_out) if slow else workers.ask(times_out)
+        with pytest.raises(ApiError) as refused:
+            await asking
+        assert refused.value.status == 504
+        assert words in refused.value.message
+        workers.close()
+
+    asyncio.run(act())
+
+
 # --- questions that are not slow
 
 
