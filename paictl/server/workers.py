@@ -214,8 +214,11 @@ class Workers:
         self._threads = _Threads(connect, stamp, threads)
         self._dials = _Threads(connect, stamp, DIALS, "paictl-dial")
 
-    async def ask(self, question: Callable[[Cluster], T], sender: str = "") -> T:
-        """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
+    async def ask(self, question: Callable[[Cluster], T], sender: str) -> T:
+        """What a thread answers. Raises `ApiError` if there is no room or no answer in time.
+
+        `sender` is whom the question counts for while it waits (`connections.subscriber`).
+        """
         try:
             return await self._threads.ask(question, sender=sender)
         except Elsewhere as more:

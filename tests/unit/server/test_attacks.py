@@ -28,7 +28,7 @@ from paictl.server.serving import routes
 from paictl.server.signing import PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
 from paictl.serving.connections import subscriber
-from tests.unit.server.conftest import PASSWORD, Reply, Server
+from tests.unit.server.conftest import PASSWORD, Reply, Server, occupied, queued
 from tests.unit.server.test_api import JOB, submit
 
 # --- another user's job
@@ -527,7 +527,7 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server,
     release = threading.Event()
 
     async def occupy() -> list[asyncio.Future[bool]]:
-        return [asyncio.ensure_future(server.workers.ask(lambda _: release.wait(60))) for _ in range(2)]
+        return [asyncio.ensure_future(server.workers.ask(lambda _: release.wait(60), "")) for _ in range(2)]
 
     async def all_done(waiting: list[asyncio.Future[bool]]) -> None:
         await asyncio.gather(*waiting)
@@ -540,3 +540,28 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server,
     server.loop.run_until_complete(all_done(blocked))
     assert server.ask(method, "/work?who=stays").status == 200
     assert handled == ["stays"]
+
+
+def test_error_pages_of_one_address_fill_the_queue_for_themselves_alone(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = server.session("ann")
+    monkeypatch.setattr(server.workers._threads, "_most", 2 + 4)
+
+    def page(client: str, cookie: str) -> asyncio.Future[Reply]:
+        server.client = client
+        asked = server._request("GET", "/nowhere", cookie=cookie, headers={"accept": "text/html"})
+        return asyncio.ensure_future(server._sent(*asked))
+
+    async def act() -> Reply:
+        async with occupied(server.workers):
+            strangers = [page("198.51.100.7", "paictl_session=pai-x.y") for _ in range(4)]
+            await queued(server.workers, 2 + 4)
+            anns = page("203.0.113.9", ann)
+            await asyncio.wait([*strangers, anns], return_when=asyncio.FIRST_COMPLETED)  # one makes room
+        await asyncio.gather(*strangers)
+        return await anns
+
+    reply = server.loop.run_until_complete(asyncio.wait_for(act(), 30))
+    assert reply.status == 404
+    assert '<a class="user" href="/account">ann</a>' in reply.text

@@ -233,7 +233,7 @@ def test_a_question_that_times_out_by_itself_may_have_changed_something(slow: bo
 
     async def act() -> None:
         workers = Workers((lambda: None) if connects else times_out, threads=1)  # type: ignore[arg-type,return-value]
-        asking = workers.in_turn("ann", times_out) if slow else workers.ask(times_out)
+        asking = workers.in_turn("ann", times_out) if slow else workers.ask(times_out, "ann")
         with pytest.raises(ApiError) as refused:
             await asking
         assert refused.value.status == 504
