@@ -25,7 +25,7 @@ from paictl.server.app import ServerApp
 from paictl.server.calls import Answer, ApiError, Call
 from paictl.server.routing import BODY, Access, Operation, Route, Router
 from paictl.server.serving import routes
-from paictl.server.signing import PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
+from paictl.server.signing import OF_SHARED, PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
 from paictl.serving.connections import subscriber
 from tests.unit.server.conftest import PASSWORD, Reply, Server, occupied, queued
@@ -222,6 +222,40 @@ def test_one_password_for_all_users_behind_a_proxy_is_slowed_down() -> None:
         limits.begin(f"user{number}", "10.0.0.1")
     with pytest.raises(ApiError):
         limits.begin(f"user{PER_SHARED}", "10.0.0.1")
+
+
+def test_one_account_cannot_use_up_what_all_users_behind_a_proxy_share() -> None:
+    now = [0.0]
+    limits = SignInLimits(lambda: now[0])
+
+    def tried(user: str, *, right: bool) -> bool:
+        try:
+            limits.begin(user, "10.0.0.1")
+        except ApiError:
+            return False
+        if right:
+            limits.succeeded(user, "10.0.0.1")
+        return True
+
+    assert tried("ann", right=True)
+    assert tried("bob", right=True)
+    tries = [number % PER_PAIR == PER_PAIR - 1 for number in range(2 * PER_SHARED)]  # a right one forgives those before
+    assert sum(tried("bob", right=right) and not right for right in tries) == OF_SHARED
+    assert [tried("ann", right=False) for _ in range(PER_PAIR)] == [True] * PER_PAIR
+    limits.begin("bob", "10.0.0.2")
+    now[0] = WINDOW
+    assert tried("bob", right=True)
+
+
+def test_right_passwords_are_no_failures_however_many() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for _ in range(PER_PAIR - 1):
+        limits.begin("ann", "10.0.0.1")
+    for _ in range(2 * PER_SHARED):
+        for user in ("ann", "bob"):
+            limits.begin(user, "10.0.0.1")
+        for user in ("ann", "bob"):
+            limits.succeeded(user, "10.0.0.1")
 
 
 def test_the_addresses_of_one_machine_count_together() -> None:
