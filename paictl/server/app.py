@@ -252,7 +252,7 @@ class ServerApp:
             return self._refusal(asked, error)
         caller = None
         with contextlib.suppress(ApiError, PaictlError):
-            caller = await self._workers.ask(lambda cluster: caller_of(cluster.users, token))
+            caller = await self._workers.ask(lambda cluster: caller_of(cluster.users, token), asked.subscriber)
         return self._refusal(asked, error, caller)
 
     def _refusal(self, asked: _Asked, error: ApiError, caller: Caller | None = None) -> Answer:

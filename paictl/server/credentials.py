@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.calls import ApiError
+from paictl.serving.connections import address_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -49,16 +50,16 @@ def sender_of(scope_client: str, scheme: str, headers: Mapping[str, str], truste
 
 def _within(address: str, networks: Iterable[Network]) -> bool:
     try:
-        ip = ipaddress.ip_address(address)
+        spellings = {address_of(address), ipaddress.ip_address(address)}  # networks may be named in either form
     except ValueError:
         return False
-    return any(ip.version == network.version and ip in network for network in networks)
+    return any(ip.version == network.version and ip in network for network in networks for ip in spellings)
 
 
 def _plain(address: str) -> str:
     """An address in its one form, so that no spelling of it escapes a limit."""
     try:
-        return str(ipaddress.ip_address(address))
+        return str(address_of(address))
     except ValueError:
         return "unknown"
 

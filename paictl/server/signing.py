@@ -27,6 +27,9 @@ PER_ADDRESS: Final = 20
 PER_SHARED: Final = 100
 """The same of an address, for users who have signed in from there before: whoever tries one password for all users
 behind a proxy is slowed down, and cannot lock them out by trying other names."""
+OF_SHARED: Final = 20
+"""The most that one user has of these, also between right passwords: otherwise anybody with an account could use them
+up, a few wrong ones at a time, and lock out all others there."""
 PER_USER: Final = 50
 """From all addresses together."""
 AT_ONCE: Final = 2
@@ -41,7 +44,8 @@ class SignInLimits:
     """Failed sign-ins of the last minutes; `clock` gives seconds."""
 
     clock: Callable[[], float] = time.monotonic
-    _failures: OrderedDict[tuple[str, ...], deque[float]] = field(default_factory=OrderedDict)
+    _failures: OrderedDict[tuple[str, ...], deque[tuple[float, str]]] = field(default_factory=OrderedDict)
+    """When somebody failed, and which user that was, by what it counts against."""
     _regulars: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
     """Users, and from where they have signed in before."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,12 +54,13 @@ class SignInLimits:
         """Count an attempt as failed before checking it, so that parallel attempts gain nothing. Raises `ApiError`.
 
         What others have tried locks out nobody where they have signed in before: there the failures of this user from
-        this address count, and `PER_SHARED` of all users.
+        this address count, and `PER_SHARED` of all users, of which one user has `OF_SHARED` at most.
         """
         address = subscriber(address)
         with self._lock:
             now = self.clock()
             wait = max(self._wait(key, most, now) for key, most in self._limits(user, address))
+            wait = max(wait, self._wait(("address", address), OF_SHARED, now, user))
             if wait > 0:
                 seconds = math.ceil(wait)
                 message = text("too many failed attempts: wait {seconds} s", seconds=seconds)
@@ -63,7 +68,8 @@ class SignInLimits:
                 error.headers["Retry-After"] = str(seconds)
                 raise error
             for key, _ in _keys(user, address):
-                self._failures.setdefault(key, deque()).append(now)
+                self._failures[key] = tries = self._recent(key, now)
+                tries.append((now, user))
                 self._failures.move_to_end(key)
             while len(self._failures) > REMEMBERED:
                 self._failures.popitem(last=False)
@@ -78,22 +84,26 @@ class SignInLimits:
                 self._regulars.popitem(last=False)
             self._failures.pop(("pair", user, address), None)
             for key in (("address", address), ("user", user)):
-                if tries := self._failures.get(key):
-                    tries.pop()
+                tries = self._failures.get(key, deque())
+                if own := [failure for failure in tries if failure[1] == user]:
+                    tries.remove(own[-1])
 
     def _limits(self, user: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
         if (user, address) not in self._regulars:
             return _keys(user, address)
         return (("pair", user, address), PER_PAIR), (("address", address), PER_SHARED)
 
-    def _wait(self, key: tuple[str, ...], most: int, now: float) -> float:
-        """Seconds until another try is allowed, 0 for now."""
-        tries = self._failures.get(key)
-        if tries is None:
-            return 0.0
-        while tries and tries[0] <= now - WINDOW:
+    def _wait(self, key: tuple[str, ...], most: int, now: float, user: str | None = None) -> float:
+        """Seconds until another try is allowed, 0 for now; with a user only that one's count."""
+        counted = [when for when, who in self._recent(key, now) if user is None or who == user]
+        return counted[0] + WINDOW - now if len(counted) >= most else 0.0
+
+    def _recent(self, key: tuple[str, ...], now: float) -> deque[tuple[float, str]]:
+        """The failures that count still; the others are forgotten."""
+        tries = self._failures.get(key, deque())
+        while tries and tries[0][0] <= now - WINDOW:
             tries.popleft()
-        return tries[0] + WINDOW - now if len(tries) >= most else 0.0
+        return tries
 
 
 def _keys(user: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:

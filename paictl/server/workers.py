@@ -59,7 +59,7 @@ class _Threads:
         self._slow_most = max(1, threads - SPARE)
         self._turns: list[tuple[str, asyncio.Future[None]]] = []
         self._served: dict[str, int] = {}
-        """Accounts that wait or are under way, and how many turns had been given when each last got one."""
+        """Accounts that wait or are under way: how many turns had been given when each got its last one, or came."""
         self._given = 0
         self._pending: list[tuple[str, _Progress]] = []
         """Questions that are not slow, and who sent each; the oldest first."""
@@ -105,8 +105,13 @@ class _Threads:
 
     async def _counted(self, question: Callable[[Cluster], T], account: str, progress: _Progress) -> T:
         """What a thread answers to a question that is among the busy ones already, until the thread is done."""
+
+        def begun(cluster: Cluster) -> T:
+            progress.begun = True  # it may end with a `TimeoutError` of its own, after it has changed something
+            return question(cluster)
+
         try:
-            future = self._pool.submit(self._answer, question)
+            future = self._pool.submit(self._answer, begun)
         except RuntimeError:  # closed meanwhile, or no further thread can be made
             self._free(account)
             raise busy() from None
@@ -117,7 +122,7 @@ class _Threads:
         except asyncio.CancelledError:
             if progress.dropped:
                 raise busy() from None
-            progress.begun = not future.cancel()  # what no thread has taken up, none will
+            progress.begun = not future.cancel()  # what no thread has taken up, none will; one may be connecting yet
             raise
 
     async def _turn(self, account: str) -> None:
@@ -125,7 +130,8 @@ class _Threads:
 
         Whoever makes room gives it to those in line, so that nobody who comes later is faster: while somebody of an
         account waits, there is no room for the account. Accounts take turns: whoever waits with many questions keeps
-        nobody waiting who has one.
+        nobody waiting who has one. Whoever comes joins at the end of the round: accounts that come again and again with
+        one question would otherwise go before one that waits with its second.
         """
         if self._has_room(account):
             self._begin(account)
@@ -133,6 +139,7 @@ class _Threads:
         waiting = sum(one == account for one, _ in self._turns)
         if waiting >= TURNS_EACH or (waiting and len(self._turns) >= QUEUE):
             raise busy()
+        self._served.setdefault(account, self._given)
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._turns.append((account, come))
         try:
@@ -168,7 +175,7 @@ class _Threads:
     def _next(self) -> tuple[str, asyncio.Future[None]] | None:
         """The oldest question of the account that got a turn longest ago, of those that may have one now."""
         may = [turn for turn in self._turns if not turn[1].done() and self._has_room(turn[0])]
-        return min(may, key=lambda turn: self._served.get(turn[0], 0), default=None)
+        return min(may, key=lambda turn: self._served[turn[0]], default=None)
 
     def _begin(self, account: str) -> None:
         self._busy[account] += 1
@@ -207,8 +214,11 @@ class Workers:
         self._threads = _Threads(connect, stamp, threads)
         self._dials = _Threads(connect, stamp, DIALS, "paictl-dial")
 
-    async def ask(self, question: Callable[[Cluster], T], sender: str = "") -> T:
-        """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
+    async def ask(self, question: Callable[[Cluster], T], sender: str) -> T:
+        """What a thread answers. Raises `ApiError` if there is no room or no answer in time.
+
+        `sender` is whom the question counts for while it waits (`connections.subscriber`).
+        """
         try:
             return await self._threads.ask(question, sender=sender)
         except Elsewhere as more:
@@ -237,7 +247,7 @@ class _Progress:
     """How far a question is."""
 
     begun: bool = False
-    """Whether a thread had taken it up when it was given up."""
+    """Whether a thread has taken it up, or will although it was given up."""
     dropped: bool = False
     """Whether it has made room for another."""
     future: Future[Any] | None = None

@@ -48,14 +48,24 @@ def vouch(scope: MutableMapping[str, Any]) -> None:
     scope[_KNOWN] = True
 
 
+def address_of(written: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IP address; IPv4 as itself, where a socket for both protocols writes it as ``::ffff:1.2.3.4``.
+
+    Raises `ValueError`.
+    """
+    address = ipaddress.ip_address(written)
+    return (isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped) or address
+
+
 def subscriber(address: str) -> str:
     """What one sender can have of addresses: of IPv6 the first 64 bits, because each machine may use all below them."""
     if ":" not in address:
         return address
     try:
-        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+        ip = address_of(address.partition("%")[0])
     except ValueError:
         return address
+    return str(ip) if ip.version == 4 else str(ipaddress.IPv6Network((ip, 64), strict=False))
 
 
 class PatientProtocol(HttpToolsProtocol):

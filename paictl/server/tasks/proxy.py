@@ -234,7 +234,7 @@ class TaskProxy:
             await self._enter(visit, request, dict(parse_qsl(parts.query)).get(access.TICKET, ""), label, sender)
             return None
         cookie = credentials.cookies_of(fields.get("cookie", "")).get(access.cookie_name(secure=sender.secure), "")
-        account, target = await self._entitled(cookie, label)
+        account, target = await self._entitled(cookie, label, visit.address)
         if headers.is_forged(
             request.method.decode(), fields, f"{'https' if sender.secure else 'http'}://{sender.host}"
         ):
@@ -246,26 +246,26 @@ class TaskProxy:
         websocket = headers.is_websocket(fields)
         rows = headers.for_task(request.headers.raw_items(), "https" if sender.secure else "http", websocket=websocket)
         handed = h11.Request(method=request.method, target=request.target, headers=rows)
-        await self._relayed(visit, visit.task, handed, lambda: self._still_entitled(cookie, label))
+        await self._relayed(visit, visit.task, handed, lambda: self._still_entitled(cookie, label, visit.address))
         if visit.browser.http.our_state is h11.SWITCHED_PROTOCOL:
-            await self._tunnel(visit.browser, visit.task, cookie, label)
+            await self._tunnel(visit, visit.task, cookie, label)
         return target
 
     async def _enter(self, visit: _Visit, request: h11.Request, ticket: str, label: str, sender: Sender) -> None:
         """The ticket of the portal becomes a cookie of this host."""
-        token = await self._asked(lambda cluster: access.entered(cluster, ticket, label))
+        token = await self._asked(lambda cluster: access.entered(cluster, ticket, label), visit.address)
         cookie = access.cookie(token, secure=sender.secure)
         visit.status = 303
         await _say(visit.browser, request, 303, "", {"Location": "/", "Set-Cookie": cookie})
 
-    async def _asked(self, question: Callable[[Cluster], T]) -> T:
-        """What the cluster answers. Raises `ApiError`."""
+    async def _asked(self, question: Callable[[Cluster], T], address: str) -> T:
+        """What the cluster answers; the question counts as its sender's while it waits. Raises `ApiError`."""
         try:
-            return await self._workers.ask(question)
+            return await self._workers.ask(question, address)
         except PaictlError as error:
             raise answer_to(error) from None
 
-    async def _entitled(self, cookie: str, label: str) -> tuple[str, TaskAddress]:
+    async def _entitled(self, cookie: str, label: str, address: str) -> tuple[str, TaskAddress]:
         """Whose cookie it is and the port that it opens; asked of the cluster when that was long ago.
 
         Raises `ApiError`.
@@ -274,7 +274,7 @@ class TaskProxy:
         if known is not None and time.monotonic() < until:
             return known
         self._let_in.pop((cookie, label), None)
-        grant = await self._asked(lambda cluster: access.entitled(cluster, cookie, label))
+        grant = await self._asked(lambda cluster: access.entitled(cluster, cookie, label), address)
         if len(self._let_in) >= _REMEMBERED:
             self._let_in.clear()
         self._let_in[cookie, label] = (time.monotonic() + TRUSTED, grant)
@@ -321,20 +321,20 @@ class TaskProxy:
         elif visit.browser.http.our_state is not h11.SWITCHED_PROTOCOL:
             visit.hang_up()
 
-    async def _tunnel(self, browser: _End, task: _End, cookie: str, label: str) -> None:
+    async def _tunnel(self, visit: _Visit, task: _End, cookie: str, label: str) -> None:
         """A WebSocket: bytes in both directions, until one side ends it or it is not allowed any more."""
-        sides = [asyncio.ensure_future(side) for side in (_copy(browser, task), _copy(task, browser))]
+        sides = [asyncio.ensure_future(side) for side in (_copy(visit.browser, task), _copy(task, visit.browser))]
         try:
             while not any(side.done() for side in sides):
                 await asyncio.wait(sides, timeout=RECHECK, return_when=asyncio.FIRST_COMPLETED)
-                await self._still_entitled(cookie, label)
+                await self._still_entitled(cookie, label, visit.address)
         finally:
             await _ended(*sides)
 
-    async def _still_entitled(self, cookie: str, label: str) -> None:
+    async def _still_entitled(self, cookie: str, label: str, address: str) -> None:
         """Raise `ApiError` if a cookie opens a task no longer; a cluster that does not answer says nothing about it."""
         try:
-            await self._entitled(cookie, label)
+            await self._entitled(cookie, label, address)
         except ApiError as error:
             if error.status in (401, 403):
                 raise

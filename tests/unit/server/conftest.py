@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,29 @@ def serving(tmp_path: Path, preset: str = "lab") -> Iterator[Server]:
     finally:
         workers.close()
         loop.close()
+
+
+@contextlib.asynccontextmanager
+async def occupied(workers: Workers, threads: int = 2) -> AsyncIterator[None]:
+    """All threads work on questions of one sender, until the block ends."""
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def works(_: object) -> bool:
+        begun.release()
+        return release.wait(60)
+
+    asking = [asyncio.ensure_future(workers.ask(works, "elsewhere")) for _ in range(threads)]
+    for _ in asking:
+        while not begun.acquire(blocking=False):
+            await asyncio.sleep(0.001)
+    try:
+        yield
+    finally:
+        release.set()
+        await asyncio.gather(*asking)
+
+
+async def queued(workers: Workers, number: int) -> None:
+    """Wait until so many questions are under way or in line."""
+    while len(workers._threads._pending) < number:
+        await asyncio.sleep(0.001)

@@ -25,10 +25,10 @@ from paictl.server.app import ServerApp
 from paictl.server.calls import Answer, ApiError, Call
 from paictl.server.routing import BODY, Access, Operation, Route, Router
 from paictl.server.serving import routes
-from paictl.server.signing import PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
+from paictl.server.signing import OF_SHARED, PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
 from paictl.serving.connections import subscriber
-from tests.unit.server.conftest import PASSWORD, Reply, Server
+from tests.unit.server.conftest import PASSWORD, Reply, Server, occupied, queued
 from tests.unit.server.test_api import JOB, submit
 
 # --- another user's job
@@ -224,6 +224,40 @@ def test_one_password_for_all_users_behind_a_proxy_is_slowed_down() -> None:
         limits.begin(f"user{PER_SHARED}", "10.0.0.1")
 
 
+def test_one_account_cannot_use_up_what_all_users_behind_a_proxy_share() -> None:
+    now = [0.0]
+    limits = SignInLimits(lambda: now[0])
+
+    def tried(user: str, *, right: bool) -> bool:
+        try:
+            limits.begin(user, "10.0.0.1")
+        except ApiError:
+            return False
+        if right:
+            limits.succeeded(user, "10.0.0.1")
+        return True
+
+    assert tried("ann", right=True)
+    assert tried("bob", right=True)
+    tries = [number % PER_PAIR == PER_PAIR - 1 for number in range(2 * PER_SHARED)]  # a right one forgives those before
+    assert sum(tried("bob", right=right) and not right for right in tries) == OF_SHARED
+    assert [tried("ann", right=False) for _ in range(PER_PAIR)] == [True] * PER_PAIR
+    limits.begin("bob", "10.0.0.2")
+    now[0] = WINDOW
+    assert tried("bob", right=True)
+
+
+def test_right_passwords_are_no_failures_however_many() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for _ in range(PER_PAIR - 1):
+        limits.begin("ann", "10.0.0.1")
+    for _ in range(2 * PER_SHARED):
+        for user in ("ann", "bob"):
+            limits.begin(user, "10.0.0.1")
+        for user in ("ann", "bob"):
+            limits.succeeded(user, "10.0.0.1")
+
+
 def test_the_addresses_of_one_machine_count_together() -> None:
     limits = SignInLimits(lambda: 0.0)
     for number in range(PER_ADDRESS):
@@ -233,6 +267,18 @@ def test_the_addresses_of_one_machine_count_together() -> None:
     limits.begin("ann", "2001:db8:0:2::1")
     assert [subscriber(address) for address in ("10.0.0.1", "fe80::1%eth0", "", "unknown")] == [
         "10.0.0.1", "fe80::/64", "", "unknown",
+    ]  # fmt: skip
+
+
+def test_ipv4_behind_a_socket_for_both_protocols_is_told_apart() -> None:
+    limits = SignInLimits(lambda: 0.0)
+    for number in range(PER_ADDRESS):
+        limits.begin(f"user{number}", "::ffff:203.0.113.9")
+    limits.begin("ann", "::ffff:198.51.100.7")
+    with pytest.raises(ApiError):  # one sender, however its address is written
+        limits.begin("ann", "203.0.113.9")
+    assert [subscriber(address) for address in ("::ffff:198.51.100.7", "::ffff:c633:6407", "::ffff:1.2.3.4%eth0")] == [
+        "198.51.100.7", "198.51.100.7", "1.2.3.4",
     ]  # fmt: skip
 
 
@@ -330,6 +376,22 @@ def test_who_is_no_trusted_proxy_cannot_choose_an_address_or_be_secure() -> None
     nonsense = credentials.sender_of("10.0.0.7", "http", {"x-forwarded-for": "<script>"}, networks)
     assert nonsense.address == "unknown"
     assert credentials.sender_of("10.0.0.7", "http", headers, ()).address == "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "network"),
+    [
+        ("10.0.0.7", "10.0.0.0/8"),
+        ("::ffff:10.0.0.7", "10.0.0.0/8"),
+        ("::ffff:10.0.0.7", "::ffff:10.0.0.0/104"),
+    ],
+)
+def test_a_proxy_and_what_it_says_may_be_ipv4_written_as_ipv6(proxy: str, network: str) -> None:
+    networks = (ipaddress.ip_network(network),)
+    headers = {"x-forwarded-for": "9.9.9.9, ::ffff:1.2.3.4, ::ffff:10.0.0.9", "host": "a"}
+    assert credentials.sender_of(proxy, "http", headers, networks).address == "1.2.3.4"
+    stranger = credentials.sender_of("::ffff:203.0.113.7", "http", headers, networks)
+    assert subscriber(stranger.address) == "203.0.113.7"
 
 
 @pytest.mark.parametrize(
@@ -499,7 +561,7 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server,
     release = threading.Event()
 
     async def occupy() -> list[asyncio.Future[bool]]:
-        return [asyncio.ensure_future(server.workers.ask(lambda _: release.wait(60))) for _ in range(2)]
+        return [asyncio.ensure_future(server.workers.ask(lambda _: release.wait(60), "")) for _ in range(2)]
 
     async def all_done(waiting: list[asyncio.Future[bool]]) -> None:
         await asyncio.gather(*waiting)
@@ -512,3 +574,28 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server,
     server.loop.run_until_complete(all_done(blocked))
     assert server.ask(method, "/work?who=stays").status == 200
     assert handled == ["stays"]
+
+
+def test_error_pages_of_one_address_fill_the_queue_for_themselves_alone(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = server.session("ann")
+    monkeypatch.setattr(server.workers._threads, "_most", 2 + 4)
+
+    def page(client: str, cookie: str) -> asyncio.Future[Reply]:
+        server.client = client
+        asked = server._request("GET", "/nowhere", cookie=cookie, headers={"accept": "text/html"})
+        return asyncio.ensure_future(server._sent(*asked))
+
+    async def act() -> Reply:
+        async with occupied(server.workers):
+            strangers = [page("198.51.100.7", "paictl_session=pai-x.y") for _ in range(4)]
+            await queued(server.workers, 2 + 4)
+            anns = page("203.0.113.9", ann)
+            await asyncio.wait([*strangers, anns], return_when=asyncio.FIRST_COMPLETED)  # one makes room
+        await asyncio.gather(*strangers)
+        return await anns
+
+    reply = server.loop.run_until_complete(asyncio.wait_for(act(), 30))
+    assert reply.status == 404
+    assert '<a class="user" href="/account">ann</a>' in reply.text

@@ -25,7 +25,7 @@ from paictl.server.serving import ServerSettings, check, networks_of, routes
 from paictl.server.tasks import access, headers, proxy
 from paictl.server.tasks.access import TaskAddress, TaskSite, site_of
 from paictl.server.tasks.proxy import TaskProxy
-from tests.unit.server.conftest import Server
+from tests.unit.server.conftest import Server, occupied, queued
 from tests.unit.server.test_api import submit
 
 OPEN: list[asyncio.StreamWriter] = []
@@ -424,10 +424,10 @@ def test_tasks_on_a_dead_node_hold_up_nobody_else(rig: Rig, monkeypatch: pytest.
     async def act(port: int) -> bytes:
         for _ in range(3):  # the server has two threads
             await _opened(port, request("/", f"Cookie: {cookie}"))
-        opening = [asyncio.ensure_future(rig.server.workers.ask(opened)) for _ in range(3)]
+        opening = [asyncio.ensure_future(rig.server.workers.ask(opened, "portal")) for _ in range(3)]
         await asyncio.sleep(0.3)
         try:
-            return await asyncio.wait_for(rig.server.workers.ask(lambda _: b"answered"), 5)
+            return await asyncio.wait_for(rig.server.workers.ask(lambda _: b"answered", "portal"), 5)
         finally:
             hanging.end.set()
             await asyncio.gather(*opening, return_exceptions=True)
@@ -488,6 +488,27 @@ def test_with_all_places_taken_an_idle_visit_gives_way(rig: Rig, monkeypatch: py
         return b""
 
     rig.run(act)
+
+
+@pytest.mark.parametrize("path", ["/", f"{access.ENTER}?ticket=pai-x.y"])
+def test_strangers_of_one_address_fill_the_queue_for_themselves_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    workers = rig.server.workers
+    monkeypatch.setattr(workers._threads, "_most", 2 + 4)
+
+    async def act(port: int) -> bytes:
+        async with occupied(workers):
+            strangers = []
+            for number in range(4):
+                what = request(path, f"Cookie: paictl_task=pai-x.{number}")
+                strangers.append(await _opened(port, what, "127.0.0.2"))
+                await queued(workers, 2 + number + 1)
+            visitor = await _opened(port, request(path, "Cookie: paictl_task=pai-x.y"), "127.0.0.3")
+            assert "503" in await _head(strangers[-1])
+        return (await _head(visitor)).encode()
+
+    assert rig.run(act).split()[1] in (b"401", b"403")
 
 
 def test_an_account_has_so_many_visits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,13 +170,10 @@ def test_accounts_take_turns_however_many_questions_each_has() -> None:
             for _ in range(SLOW_EACH + TURNS_EACH):
                 line.ask(account)
         line.ask("bob"), line.ask("bob"), line.ask("ann")
-        await line.settle()
-        line.pool.finish()
-        await line.settle()
-        assert line.pool.names()[-1].startswith("greedy3"), "it has not had a turn yet and came first"
-        for _ in range(3):
-            line.pool.finish()
+        for _ in range(7):
             await line.settle()
+            line.pool.finish()
+        await line.settle()
         assert len(line.of("bob")) + len(line.of("ann")) >= 2, "not after 60 questions of those who ask without end"
         await line.finish_all()
         assert line.workers._threads._served == {}
@@ -224,6 +221,26 @@ def test_the_wait_and_the_answer_have_one_deadline(clock: Callable[[float], None
         await line.finish_all()
 
     in_line(act)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("connects", "words"), [(True, "check whether the change was made"), (False, "nothing was changed")]
+)
+def test_a_question_that_times_out_by_itself_may_have_changed_something(slow: bool, connects: bool, words: str) -> None:
+    def times_out(*_: object) -> Any:
+        raise TimeoutError
+
+    async def act() -> None:
+        workers = Workers((lambda: None) if connects else times_out, threads=1)  # type: ignore[arg-type,return-value]
+        asking = workers.in_turn("ann", times_out) if slow else workers.ask(times_out, "ann")
+        with pytest.raises(ApiError) as refused:
+            await asking
+        assert refused.value.status == 504
+        assert words in refused.value.message
+        workers.close()
+
+    asyncio.run(act())
 
 
 # --- questions that are not slow
@@ -348,6 +365,77 @@ def test_each_account_is_served_in_the_order_in_which_it_asked(steps: list[tuple
         assert line.statuses(new) == [200] * 8
 
     in_line(act)
+
+
+SCHEDULE: Final = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.integers(0, 9)),
+        st.tuples(st.just("ask"), st.integers(0, 9)),
+        st.tuples(st.just("finish"), st.integers(0, 7)),
+        st.tuples(st.just("finish"), st.integers(0, 7)),
+        st.tuples(st.just("leave"), st.integers(0, 60)),
+    ),
+    max_size=80,
+)
+# user0 waits with its second question, and the others come again as soon as they are answered
+RETURNING: Final = [
+    *[("ask", number) for number in (0, 1, 2, 3, 4, 5, 0, 6, 7)],
+    *[step for number in (1, 2, 3, 4, 5, 6, 7) * 4 for step in (("finish", 1), ("ask", number))],
+]
+
+
+@example(steps=RETURNING)
+@example(steps=[*[("ask", number) for number in (1, 1, 2, 2, 3, 3, 1, 1, 1, 0)], *[("finish", 0)] * 4])  # one asks much
+@example(steps=[*[("ask", number) for number in range(7)], ("leave", 6)])  # one leaves without a turn
+@given(steps=SCHEDULE)
+def test_nobody_who_waits_is_passed_twice_by_another_account(steps: list[tuple[str, int]]) -> None:
+    """While a question is its account's next, each other account passes it at most once, and none that came later.
+
+    So it waits for no more turns than there were accounts. What an account waits for because `SLOW_EACH` of its own
+    are under way does not count.
+    """
+
+    async def act(line: Line) -> None:
+        waits = Waits(line)
+        for what, number in steps:
+            if what == "ask":
+                line.ask(f"user{number}")
+            elif what == "finish":
+                line.pool.finish(number)
+            elif line.asked:
+                line.asked[number % len(line.asked)][1].cancel()
+            await line.settle()
+            waits.check()
+        await line.finish_all()
+        assert line.workers._threads._served == {}
+
+    in_line(act)
+
+
+class Waits:
+    """The next question of each account that waits, with the accounts that may still go before it."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.ahead: dict[str, set[str]] = {}
+        self.begun = 0
+
+    def check(self) -> None:
+        """To be called after each step, of which each gives one turn at most."""
+        names = self.line.pool.names()
+        turns, self.begun = [name.split()[0] for name in names[self.begun :]], len(names)
+        assert len(turns) <= 1
+        working = self.line.working()
+        waiting = [name for name, task in self.line.asked if not task.done() and name not in names]
+        heads = {name.split()[0]: name for name in reversed(waiting)}
+        for account, head in heads.items():
+            ahead = self.ahead.get(head)
+            if ahead is not None and working.count(account) < SLOW_EACH:
+                for other in turns:
+                    assert other in ahead, f"{other} goes before {head}"
+                    ahead.discard(other)
+        present = set(working) | set(heads)
+        self.ahead = {head: self.ahead.get(head, present - {account}) for account, head in heads.items()}
 
 
 def within_bounds(line: Line) -> None:
