@@ -15,15 +15,14 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import Cluster, TaskPlace, UnreachableError
-from paictl.errors import PaictlError
 from paictl.operate.users.tokens import TokenKind, caller_of, issue
 from paictl.server import workers
 from paictl.server.app import ServerApp
 from paictl.server.calls import Call
 from paictl.server.routing import Router
-from paictl.server.serving import ServerSettings, check, networks_of, routes
-from paictl.server.tasks import access, headers, proxy
-from paictl.server.tasks.access import TaskAddress, TaskSite, site_of
+from paictl.server.serving import routes
+from paictl.server.tasks import access, proxy
+from paictl.server.tasks.access import TaskAddress, TaskSite
 from paictl.server.tasks.proxy import TaskProxy
 from tests.unit.server.conftest import Server, occupied, queued
 from tests.unit.server.test_api import submit
@@ -565,32 +564,6 @@ def test_a_websocket_outlives_a_cluster_that_does_not_answer(
     assert len(asked) > 1
 
 
-def test_an_address_that_is_none_is_refused(rig: Rig) -> None:
-    assert b"400" in rig.ask(request("//[", f"Cookie: {rig.cookie()}")).splitlines()[0]
-
-
-@pytest.mark.parametrize(
-    "word", ["tasks.example.org", "https://tasks.example.org", "https://*.tasks.example.org/x", "ftp://*.a", "https://*",
-             "https://a.*.example.org", "http://*.localhost:x"]
-)  # fmt: skip
-def test_an_address_of_another_form_is_refused(word: str) -> None:
-    with pytest.raises(PaictlError, match="--tasks"):
-        site_of(word)
-
-
-def test_tasks_are_encrypted_as_the_portal_is() -> None:
-    site = site_of("https://*.tasks.example.org")
-    assert site.origin("abc") == "https://abc.tasks.example.org"
-    with pytest.raises(PaictlError, match="scheme must be http,"):
-        check(ServerSettings("127.0.0.1", 9186, tasks=site))
-    check(ServerSettings("127.0.0.1", 9186, proxies=networks_of(["10.0.0.1"]), tasks=site))
-    local = site_of("http://*.localhost:9187")
-    assert local.label_in(f"{DESK.label}.LOCALHOST:9187") == DESK.label
-    check(ServerSettings("127.0.0.1", 9186, tasks=local))
-    with pytest.raises(PaictlError, match="clear text"):
-        check(ServerSettings("127.0.0.1", 9186, tasks=local, tasks_host="0.0.0.0"))  # noqa: S104
-
-
 def test_a_simulated_task_serves_nothing_and_says_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EmbeddedCluster, "dial", DIAL)
     submit(server, "one")
@@ -601,7 +574,5 @@ def test_a_simulated_task_serves_nothing_and_says_so(server: Server, monkeypatch
     assert 'id="ports"' not in server.ask("GET", "/jobs/ann/one", cookie=server.session("ann")).text
 
 
-def test_addresses_survive_the_way_through_a_token() -> None:
-    assert access.address_of(DESK.word) == DESK
-    assert access.address_of("nonsense") is None
-    assert not headers.is_forged("GET", {}, "http://x")
+def test_an_address_that_is_none_is_refused(rig: Rig) -> None:
+    assert b"400" in rig.ask(request("//[", f"Cookie: {rig.cookie()}")).splitlines()[0]
