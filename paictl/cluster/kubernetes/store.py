@@ -232,6 +232,8 @@ KEPT: Final = 50
 """Versions that are kept at most; older ones are forgotten when a new one comes."""
 KEPT_BYTES: Final = 16 * 2**20
 """Bytes that all of them may have together, the newest not counted."""
+HEAD_BYTES: Final = ROOM
+"""Bytes of the list of versions, which is one object."""
 MESSAGE: Final = 1000
 """Characters of a message."""
 _SCHEMA: Final = "1"
@@ -281,7 +283,7 @@ class Head:
                 break
             kept.append(older)
         head = replace(self, entries=tuple(reversed(kept)))
-        while len(head.entries) > 1 and head.size > ROOM:
+        while len(head.entries) > 1 and head.size > HEAD_BYTES:
             head = replace(head, entries=head.entries[1:])
         return head
 
