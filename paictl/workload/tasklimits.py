@@ -36,8 +36,8 @@ class TaskLimits:
         if most is None or held + more <= most:
             return None
         return text(
-            "user {user} may have {most:,} tasks in jobs that have not ended: {held:,} are there, "
-            "{more:,} are submitted",
+            "tasks of user {user} are limited to {most:,}: {held:,} in jobs that have not ended, "
+            "{more:,} more requested",
             user=user, held=held, more=more, most=most,
         )  # fmt: skip
 

@@ -52,7 +52,7 @@ def test_a_user_has_no_more_tasks_than_allowed_whatever_they_ask_for(lab: Bench)
     """One of them could take all that the cluster has for tasks that wait or run."""
     load(lab, "sharing: {task-limits: [{tasks: 3}, {user: bob, tasks: 5}]}\n")
     first = submit(lab, "ann", "first", priority="oppo", instances=2, gang=False)
-    with pytest.raises(ClusterError, match="ann may have 3 tasks in jobs that have not ended: 2 are there, 2 are"):
+    with pytest.raises(ClusterError, match="tasks of user ann are limited to 3: 2 in jobs that have not ended, 2 more"):
         submit(lab, "ann", "second", "tenantb", instances=2)
     submit(lab, "bob", "third", "tenantb", instances=4, gang=False)
     lab.cluster.stop_job(first)

@@ -143,7 +143,7 @@ def test_tasks_beyond_their_users_limit_are_not_taken_even_from_two_clients_at_o
     name = "services-configuration.yaml"
     files = dict(preset_files("three-tenants"))
     cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
-    with pytest.raises(ClusterError, match="may have 4 tasks in jobs that have not ended: 0 are there, 5 are submit"):
+    with pytest.raises(ClusterError, match="are limited to 4: 0 in jobs that have not ended, 5 more requested"):
         cluster(kube).submit([request({"a": {"instances": 5}}, gang=False)])
     make = JobStore._make
 
@@ -155,7 +155,7 @@ def test_tasks_beyond_their_users_limit_are_not_taken_even_from_two_clients_at_o
 
     with monkeypatch.context() as patch:
         patch.setattr(JobStore, "_make", late)
-        with pytest.raises(ClusterError, match="3 are there, 2 are submitted"):
+        with pytest.raises(ClusterError, match="3 in jobs that have not ended, 2 more requested"):
             cluster(kube).submit([request({"a": {"instances": 2}})])
     assert [job.key for job in cluster(kube).jobs()] == ["ann~other"]
     assert cluster(kube).submit([request({"a": {"instances": 1}}), replace(request({"a": {}}), user="bob")])
