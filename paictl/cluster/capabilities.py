@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Tell = Callable[[str], object]
-"""Called with what goes on now, for people."""
+"""Reports progress to people: called with the step that begins."""
 
 LINES: Final = 2000
 SECONDS: Final = 120.0

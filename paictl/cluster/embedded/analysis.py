@@ -126,7 +126,7 @@ def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
     """The jobs that would be worse off, in order of submission.
 
     A scheduler is started by the files beside the one that runs, and finds the pods as that would after a restart.
-    Files that no scheduler could start with harm nobody: it goes on with what it has.
+    Files with which no scheduler could start affect no job: the scheduler keeps the configuration that it has.
     """
     configuration, then = ConfigSnapshot(0, files), Dispatcher()
     try:

@@ -107,7 +107,7 @@ class EmbeddedUsers:
     # --- the way to the disk and back
 
     def _read(self, query: str, *values: str) -> list[Any]:
-        """The rows of a query; none where there is no file yet."""
+        """The rows of a query; none if there is no file yet."""
         path = self._folder / USERS_FILE
         with explained(self._folder, USERS_FILE):
             if not path.is_file():
@@ -170,7 +170,7 @@ def _token(data: str) -> Token:
 
 
 class EmbeddedStorages:
-    """The storages of the cluster in a folder; none where there is no file yet."""
+    """The storages of the cluster in a folder; none if there is no file yet."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -214,7 +214,7 @@ Libraries = tuple[TemplateLibrary, ...]
 
 
 class EmbeddedTemplates:
-    """The libraries of the cluster in a folder, a line each; none where there is no file yet."""
+    """The template libraries of the cluster in a folder, a line each; none if there is no file yet."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
