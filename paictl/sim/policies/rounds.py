@@ -17,6 +17,7 @@ from paictl.sim.placement.nodes import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.training import Training, seconds_done, training
+from paictl.sim.programs.finish_times import Demands, fair_shares
 from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -24,6 +25,8 @@ from paictl.units import Millis
 
 _NEARLY: Final = 5_000
 """A slice that is shorter than a round by more than this (ms) is a job's last one, and its restart costs nothing."""
+_STEPS: Final = 1e-3
+"""Steps left of a job that is about to end: a share of nothing would be none."""
 _MAKESPANS: Final = (100.0, 1e6)
 """Bounds in seconds of the published code's search for the least makespan."""
 UNFAIR: Final = 1.05
@@ -111,14 +114,17 @@ class InRounds(Policy):
 
     def _choose(self, order: Sequence[JobView]) -> dict[int, tuple[JobView, str]]:
         """By number, the jobs of the round, each on the first type that has room; its present type is tried first."""
-        free = dict(self.cluster.types)
+        free, idle = dict(self.cluster.types), self.cluster.size
         chosen: dict[int, tuple[JobView, str]] = {}
         for job in order:
+            if not idle:  # thousands may wait
+                break
             at = self._round.get(job.number)
             kinds = ([at[1]] if at else []) + [kind for kind in free if job.gpu_type in (None, kind)]
             kind = next((kind for kind in kinds if free[kind] >= job.gpus), None)
             if kind is not None:
                 free[kind] -= job.gpus
+                idle -= job.gpus
                 chosen[job.number] = job, kind
         return chosen
 
@@ -134,11 +140,11 @@ class InRounds(Policy):
                 self._pools.give(devices)
                 if number in self.jobs:
                     self.act(Preempt(job))
-        for number, (job, kind) in sorted(chosen.items(), key=lambda item: (-item[1][0].gpus, item[0])):
-            if number not in self._round:
-                devices, limit = self._pools.take(kind, job.gpus), self._limit(job)
-                self._round[number] = job, kind, devices, limit
-                self.act(Start(job, devices, limit))
+        starting = [(job, kind) for number, (job, kind) in chosen.items() if number not in self._round]
+        for job, kind in sorted(starting, key=lambda start: (-start[0].gpus, start[0].number)):
+            devices, limit = self._pools.take(kind, job.gpus), self._limit(job)
+            self._round[job.number] = job, kind, devices, limit
+            self.act(Start(job, devices, limit))
 
     def _limit(self, job: JobView) -> int:
         """The rate limit of a job that starts, in units of `ONE`: the cost of a restart is spread over the round."""
@@ -228,6 +234,9 @@ class FairRounds(InRounds):
         """By share / part of the time received, then by time owed, then by share."""
         if self._changed and (not self._settled or self.now - self._settled >= self.p.settle):
             self._settle()
+        served = [job for job in self.jobs.values() if job.number in self._shares]
+        if self._shares.keys() == self._round.keys():  # all of them run already
+            return served
         received = sum(self._received.values())
 
         def key(job: JobView) -> tuple[float, float, float, int]:
@@ -236,7 +245,7 @@ class FairRounds(InRounds):
             urgent = share / part if part else share * 1e9
             return -urgent, -self._deficit[job.number], -share, job.number
 
-        return sorted((job for job in self.jobs.values() if job.number in self._shares), key=key)
+        return sorted(served, key=key)
 
     def _settle(self) -> None:
         half = self.p.round // 2
@@ -257,29 +266,40 @@ class FairRounds(InRounds):
                 return self._allox(jobs)
             case "makespan":
                 return self._makespan(jobs)
+            case "finish-time":
+                return self._finish_times(jobs)
             case objective:
                 return shares_of_time(objective, self._problem(jobs, aware=objective != "max-min"))
 
     def _problem(self, jobs: Sequence[JobView], *, aware: bool) -> Shares:
         claims, columns = [], []
-        size = self.cluster.size
         for index, job in enumerate(jobs):
             speed, steps = self._now(job)
-            done = seconds_done(job, self.now)
-            before, slower = self._pace.get(job.number, (done, 0.0))
-            self._isolated[job.number] += (done - before) * slower
-            self._pace[job.number] = done, 1 / min(1.0, size / len(jobs) / job.gpus)
-            claims.append(
-                Claim(
-                    devices=job.gpus,
-                    steps=max(steps, 1e-3),
-                    weight=job.facts.get("weight", 1.0),
-                    elapsed=(self.now - job.submit) / 1000,
-                    isolated=self._isolated[job.number],
-                )
-            )
+            claims.append(Claim(job.gpus, max(steps, _STEPS), job.facts.get("weight", 1.0)))
             columns.append(Column((index,), 0, (speed if aware else 1.0,)))
-        return Shares(claims, columns, [size])
+        return Shares(claims, columns, [self.cluster.size])
+
+    def _finish_times(self, jobs: Sequence[JobView]) -> list[float]:
+        """Shares for which the worst ratio of a job's time to its time in isolation is least; 0 for a job that is
+        larger than the cluster."""
+        size, part = self.cluster.size, self.cluster.size / len(jobs)
+        shares = dict.fromkeys((job.number for job in jobs), 0.0)
+        rows = []
+        for job in jobs:
+            speed, steps = self._now(job)
+            left, slower = max(steps, _STEPS) / speed, max(1.0, job.gpus / part)
+            done = seconds_done(job, self.now)
+            before, slower_before = self._pace.get(job.number, (done, 0.0))
+            self._isolated[job.number] += (done - before) * slower_before
+            self._pace[job.number] = done, slower
+            if job.gpus <= size:
+                age = (self.now - job.submit) / 1000
+                rows.append((job.number, job.gpus, left, age, self._isolated[job.number] + left * slower))
+        if rows:
+            numbers, *columns = zip(*rows, strict=True)
+            demands = Demands(*(np.array(column, dtype=float) for column in columns))
+            shares.update(zip(numbers, fair_shares(demands, size).tolist(), strict=True))
+        return list(shares.values())
 
     def _now(self, job: JobView) -> tuple[float, float]:
         """(Steps a second, steps left) at the present batch size."""
