@@ -39,8 +39,8 @@ class JobProgress:
 
     __slots__ = (
         "begins", "brought", "devices", "earlier", "end", "first_start", "held_since", "job", "left", "limit", "lost",
-        "migrations", "notes", "number", "placed", "plain", "preemptions", "ran", "rate", "resizes", "service",
-        "version", "waiting_since",
+        "migrations", "never_done", "notes", "number", "placed", "plain", "preemptions", "ran", "rate", "resizes",
+        "service", "version", "waiting_since",
     )  # fmt: skip
 
     def __init__(self, job: Job, number: int) -> None:
@@ -48,6 +48,8 @@ class JobProgress:
         self.number = number
         """Its position in the order of arrival: the final tie-breaker."""
         self.left = job.true_work * ONE
+        self.never_done = (job.work - job.true_work) * ONE
+        """Units of work to which it does not come, because it dies before."""
         """Units of work, as of `begins`."""
         self.brought = self.left
         """Units of work that were left when it last started."""

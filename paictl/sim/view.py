@@ -150,7 +150,7 @@ class JobView:
     def remaining(self, now: Millis) -> int:
         """Units of work that are left (DURATION); a millisecond on its reference is a million of them."""
         state = self._state
-        return state.left_at(now) + (state.job.work - state.job.true_work) * ONE
+        return state.left_at(now) + state.never_done
 
     @property
     def due(self) -> Millis | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,7 +12,6 @@ from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement import PLACEMENTS
-from paictl.sim.placement.base import Placer
 from paictl.sim.policies.base import Parameters, Policy, Setup, Where
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.programs.finish_times import Demands, fair_shares, isolated_shares
@@ -37,14 +36,18 @@ class ThemisParameters(Parameters):
 
 
 class _Account:
-    """A job, its remaining work at the last decision (ms), and the time that its past work would have taken alone."""
+    """A job, its remaining work and the time for which it had run at the last decision (ms), and the time that its past
+    work would have taken alone."""
 
-    __slots__ = ("isolated", "job", "left", "scale")
+    __slots__ = ("alike", "gpus", "isolated", "job", "left", "ran", "scale", "submit")
 
-    def __init__(self, job: JobView, scale: float) -> None:
+    def __init__(self, job: JobView, scale: float, group: Hashable) -> None:
         self.job = job
+        self.gpus, self.submit = job.gpus, job.submit
+        self.alike = job.gpus, group
+        """If a job finds no place, no other of which this is the same does."""
         self.left = float(job.work)
-        self.isolated = 0.0
+        self.isolated = self.ran = 0.0
         self.scale = scale
         """Milliseconds of time alone for each millisecond of work."""
 
@@ -81,7 +84,8 @@ class Themis(Policy):
         self._running: dict[int, _Account] = {}
         self._present = 0
         """Number of jobs at the last decision, which scales the work done since."""
-        self._scratch: Placer = PLACEMENTS[self.p.placement](self.cluster)
+        self._idle = PLACEMENTS[self.p.placement](self.cluster)
+        """The cluster without anybody: where it is tried which jobs would fit."""
         self._decisions = 0
         self._dice = np.random.RandomState(setup.seed % (1 << 32))
 
@@ -98,7 +102,7 @@ class Themis(Policy):
             self._running.pop(job.number, None)
         self._settle()
         for job in moment.arrived:
-            self._accounts[job.number] = _Account(job, self._scale(job))
+            self._accounts[job.number] = _Account(job, self._scale(job), self._idle.group(job))
         self._present = len(self._accounts)
         if self._accounts:
             self._switch(self._chosen(self._ranked()))
@@ -110,30 +114,30 @@ class Themis(Policy):
 
     def _settle(self) -> None:
         """Account for the work of running jobs since the last decision, by their isolated share of that time."""
+        part = -(-self.cluster.size // max(self._present, 1))
         for account in self._running.values():
             remaining = account.job.remaining(self.now) / ONE
-            share = isolated_shares([account.job.gpus], self.cluster.size, self._present)[0]
-            account.isolated += (account.left - remaining) * account.scale / share
-            account.left = remaining
+            account.isolated += (account.left - remaining) * account.scale / min(1.0, part / account.gpus)
+            account.left, account.ran = remaining, account.job.ran(self.now)
 
     # --- the ranking
 
-    def _ranked(self) -> list[JobView]:
+    def _ranked(self) -> list[_Account]:
         """Jobs by how far they lag behind their share, the furthest first."""
         self._decisions += 1
         accounts = self._considered()
         count = len(accounts)
-        gpus = np.fromiter((account.job.gpus for account in accounts), float, count)
+        gpus = np.fromiter((account.gpus for account in accounts), float, count)
         remaining = np.maximum(np.fromiter((account.left for account in accounts), float, count), 1.0)
         scale = np.fromiter((account.scale for account in accounts), float, count)
         done = np.fromiter((account.isolated for account in accounts), float, count)
-        age = self.now - np.fromiter((account.job.submit for account in accounts), float, count)
+        age = self.now - np.fromiter((account.submit for account in accounts), float, count)
         alone = done + remaining * scale / isolated_shares(gpus, self.cluster.size, self._present)
         shares = fair_shares(Demands(gpus, remaining, age, alone), self.cluster.size)
-        ran = np.fromiter((account.job.ran(self.now) for account in accounts), float, count)
+        ran = np.fromiter((account.ran for account in accounts), float, count)
         lag = np.where(ran > 0, shares / np.maximum(ran, 1.0), shares * _NEVER_RAN)
         order = np.lexsort((self._dice.permutation(count), -_rounded(lag)))
-        return [accounts[place].job for place in order.tolist()]
+        return [accounts[place] for place in order.tolist()]
 
     def _considered(self) -> Sequence[_Account]:
         accounts = list(self._accounts.values())
@@ -145,33 +149,29 @@ class Themis(Policy):
 
     # --- places
 
-    def _chosen(self, ranked: Iterable[JobView]) -> list[JobView]:
+    def _chosen(self, ranked: Iterable[_Account]) -> list[JobView]:
         """The jobs that fit on an idle cluster, one after another; jobs that do not fit are skipped."""
-        book, chosen, trial = self._scratch, list[JobView](), list[Devices]()
-        full: set[tuple[int, object]] = set()
-        for job in ranked:
-            group = job.gpus, book.group(job)
-            if group in full or job.gpus > book.free:
+        trial, free = self._idle.trial(), self._idle.free
+        chosen: list[JobView] = []
+        full: set[tuple[int, Hashable]] = set()
+        for account in ranked:
+            if account.alike in full or account.gpus > free:
                 continue
-            devices = book.take(job, job.gpus)
-            if devices is None:
-                full.add(group)
+            if not trial.take(account.job, account.gpus):
+                full.add(account.alike)
                 continue
-            chosen.append(job)
-            trial.append(devices)
-            if not book.free:
+            chosen.append(account.job)
+            free -= account.gpus
+            if not free:
                 break
-        for devices in trial:
-            book.give(devices)
         return chosen
 
     def _switch(self, chosen: Sequence[JobView]) -> None:
         """Make exactly these jobs run: stop and start jobs, and move running ones only if nothing else helps."""
-        numbers = {job.number for job in chosen}
-        for account in [account for number, account in self._running.items() if number not in numbers]:
-            self.preempt(account.job)
-            del self._running[account.job.number]
-        new = [job for job in chosen if job.number not in self._running]
+        wanted = {job.number: job for job in chosen}
+        for number in [number for number in self._running if number not in wanted]:
+            self.preempt(self._running.pop(number).job)
+        new = [job for number, job in wanted.items() if number not in self._running]
         if not new:
             return
         largest_first = sorted(new, key=lambda job: (-job.gpus, job.number))
@@ -180,7 +180,7 @@ class Themis(Policy):
                 self.placement.give(self.held(account.job))
             largest_first = sorted(chosen, key=lambda job: (-job.gpus, job.number))
             placed = self._placed(largest_first) or self._placed(chosen) or {}  # in this order they were found to fit
-        changed = [job for job in chosen if placed.get(job.number, self.held(job)) != self.held(job)]
+        changed = [job for job in chosen if job.number in placed and placed[job.number] != self.held(job)]
         for job in changed:
             if job.number in self._running:
                 self.act(Preempt(job))

@@ -7,17 +7,19 @@ which a bisection finds without a solver. All times have the same unit.
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import Any, Final
 
 import numpy as np
+from scipy.optimize import brentq
 
 from paictl.frozen import frozen
 
 _STEPS: Final = 45
 _SLACK: Final = 1e-9
 """Share of the devices below which nothing counts as left over."""
-_CHEAP, _DEAR = 1e-9, 1e12
-"""Bounds of the search for the price of a device."""
+_EXACT: Final = 1e-14
+"""How exact the logarithm of a price is."""
 _DIGITS: Final = 12
 """Significant digits of the shares: further digits depend on the order in which a processor adds."""
 
@@ -86,17 +88,18 @@ def _central(least: Any, devices: Any, size: int) -> Any:
     that stay free).
     """
     room = 1.0 - least
+    rest = size - float((devices * least).sum())
 
-    def shares(price: float) -> Any:
+    def above(price: float) -> Any:
         cost = price * devices * room
         middle = cost + 3.0
-        return least + 4.0 * room / (middle + np.sqrt(middle * middle - 8.0 * cost))
+        return 4.0 * room / (middle + np.sqrt(middle * middle - 8.0 * cost))
 
-    low, high = _CHEAP, _DEAR
-    for _ in range(_STEPS):
-        price = (low * high) ** 0.5
-        if price * (size - float((devices * shares(price)).sum())) < 1.0:
-            low = price
-        else:
-            high = price
-    return shares(high)
+    def surplus(power: float) -> float:
+        price = exp(power)
+        return price * (rest - float((devices * above(price)).sum())) - 1.0
+
+    # no more than `rest` stays free; and as no job gets more than 2 / (price * devices) above its need, at the higher
+    # price so much does that the surplus is at least 1
+    low, high = log(1.0 / rest), log(2.0 * (len(least) + 1) / rest)
+    return least + above(exp(brentq(surplus, low, high, xtol=_EXACT, rtol=_EXACT)))
