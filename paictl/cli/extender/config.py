@@ -25,6 +25,23 @@ if TYPE_CHECKING:
 
 app = App()
 
+ConfigFile = Annotated[
+    Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
+]
+DeleteAfter = Annotated[
+    float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve (default: 600; inf: never).")
+]
+RequireGrants = Annotated[
+    bool,
+    typer.Option(
+        "--require-grants/--no-require-grants",
+        help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
+    ),
+]
+DeviceMode = Annotated[str, typer.Option("--devices", metavar="MODE", help="As for serve.")]
+DeviceClasses = Annotated[list[str] | None, typer.Option("--device-class", metavar="NAME", help="As for serve.")]
+DeviceDrivers = Annotated[list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")]
+
 
 @app.command(
     "config",
@@ -42,30 +59,16 @@ def config_(
     image: Annotated[str, typer.Option(help="Image of the extender; paictl:VERSION by default.")] = "",
     kube_image: Annotated[str, typer.Option(help="Image of kube-scheduler.")] = "",
     replicas: Annotated[int, typer.Option(min=1, help="Number of replicas of the extender and of kube-scheduler.")] = 2,
-    config: Annotated[
-        Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
-    ] = None,
-    delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve (default: 600; inf: never).")
-    ] = None,
-    require_grants: Annotated[
-        bool,
-        typer.Option(
-            "--require-grants/--no-require-grants",
-            help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
-        ),
-    ] = True,
+    config: ConfigFile = None,
+    delete_after: DeleteAfter = None,
+    require_grants: RequireGrants = True,
     tls: Annotated[
         bool,
         typer.Option("--tls/--no-tls", help="Whether kube-scheduler and the extender use mutual TLS."),
     ] = True,
-    devices: Annotated[str, typer.Option(metavar="MODE", help="As for serve.")] = "environment",
-    device_class: Annotated[
-        list[str] | None, typer.Option("--device-class", metavar="NAME", help="As for serve.")
-    ] = None,
-    device_driver: Annotated[
-        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")
-    ] = None,
+    devices: DeviceMode = "environment",
+    device_class: DeviceClasses = None,
+    device_driver: DeviceDrivers = None,
     scheduler_only: Annotated[
         bool, typer.Option("--scheduler-only", help="Print only the KubeSchedulerConfiguration.")
     ] = False,

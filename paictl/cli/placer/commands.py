@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +9,15 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.doors import ServeOptions, serves_door
-from paictl.cli.extender.config import print_manifests
+from paictl.cli.extender.config import (
+    ConfigFile,
+    DeleteAfter,
+    DeviceClasses,
+    DeviceDrivers,
+    DeviceMode,
+    RequireGrants,
+    print_manifests,
+)
 from paictl.i18n import text
 
 HELP = "Place pods that carry the scheduling gate paictl.io/cells, on any stock kube-scheduler."
@@ -51,29 +58,15 @@ def config_(
     namespace: Annotated[str, typer.Option(help="Where the placer runs.")] = "paictl-system",
     image: Annotated[str, typer.Option(help="Image of the placer; paictl:VERSION by default.")] = "",
     replicas: Annotated[int, typer.Option(min=1, help="Number of replicas of the placer.")] = 2,
-    config: Annotated[
-        Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
-    ] = None,
-    delete_after: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve (default: 600; inf: never).")
-    ] = None,
-    require_grants: Annotated[
-        bool,
-        typer.Option(
-            "--require-grants/--no-require-grants",
-            help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
-        ),
-    ] = True,
+    config: ConfigFile = None,
+    delete_after: DeleteAfter = None,
+    require_grants: RequireGrants = True,
     tls: Annotated[
         bool, typer.Option("--tls/--no-tls", help="Whether the placer serves HTTPS and asks readers for a token.")
     ] = True,
-    devices: Annotated[str, typer.Option(metavar="MODE", help="As for serve.")] = "environment",
-    device_class: Annotated[
-        list[str] | None, typer.Option("--device-class", metavar="NAME", help="As for serve.")
-    ] = None,
-    device_driver: Annotated[
-        list[str] | None, typer.Option("--device-driver", metavar="NAME", help="As for serve.")
-    ] = None,
+    devices: DeviceMode = "environment",
+    device_class: DeviceClasses = None,
+    device_driver: DeviceDrivers = None,
     policy: Annotated[
         bool, typer.Option(help="Print the MutatingAdmissionPolicy that sets the gate (Kubernetes 1.36 and newer).")
     ] = True,
