@@ -161,9 +161,18 @@ KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 PermitUserEnvironment yes
 StrictModes no
-PidFile none
+PidFile $pai_keys/pid
 END
-  "$pai_sshd" -f "$pai_keys/config" || echo "paictl: no SSH: sshd does not start"
+  if "$pai_sshd" -f "$pai_keys/config"; then
+    pai_wait=0 # it goes to the background first, and writes this file once it listens
+    while [ ! -s "$pai_keys/pid" ] && [ "$pai_wait" -lt 100 ]; do
+      sleep 0.1 2>/dev/null || sleep 1
+      pai_wait=$((pai_wait + 1))
+    done
+    [ -s "$pai_keys/pid" ] || echo "paictl: no SSH: sshd does not listen on port $1"
+  else
+    echo "paictl: no SSH: sshd does not start"
+  fi
   if [ -f "$pai_keys/job_key" ]; then
     pai_config=/etc/ssh/ssh_config # a home may be a storage, and keep what it is told
     [ -w /etc/ssh ] || pai_config="$pai_home/.ssh/config"

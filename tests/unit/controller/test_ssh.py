@@ -224,6 +224,15 @@ def test_tasks_reach_each_other_by_name_with_the_job_s_environment(ann: FakeJobs
     assert (done.returncode, done.stdout) == (0, "in ann~job as root\n"), done.stderr
 
 
+def test_the_job_s_commands_begin_once_its_server_listens(ann: FakeJobs, root: Path) -> None:
+    slow = root / "upper/usr/bin/sshd"
+    slow.parent.mkdir(parents=True)
+    slow.write_text('#!/bin/sh\n(sleep 1; exec /usr/sbin/sshd "$@") &\n')
+    slow.chmod(0o755)
+    done = contained(root, submitted(ann, **PEOPLE), ann, "ssh worker-0 echo in")
+    assert (done.returncode, done.stdout) == (0, "in\n"), done.stderr
+
+
 def test_a_stranger_and_a_password_are_not_let_in(ann: FakeJobs, root: Path) -> None:
     """The container's own key is not let in without jobssh, another neither; that of the account is."""
     mine, other = key_pair(), key_pair()
