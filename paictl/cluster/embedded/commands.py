@@ -11,17 +11,19 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.still import machine_from
-from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
-from paictl.workload.reservations import Reservation
 from paictl.workload.windows import Window
+
+if TYPE_CHECKING:
+    from paictl.cluster.embedded.world import World
+    from paictl.workload.reservations import Reservation
 
 # TPL from paictl.workload.template import MASK, masked
 
@@ -73,6 +75,8 @@ class BringUp(LoggedCommand):
 
     def begin(self) -> World:
         """The cluster at instant 0."""
+        from paictl.cluster.embedded.world import World  # late: who only looks loads the commands and makes no world
+
         world = World(self.name, self.services)
         for machine in self.machines:
             world.add_node(machine)
@@ -291,7 +295,7 @@ class AddReservation(LoggedCommand):
 
     def reservation(self, world: World) -> Reservation:
         """The reservation in a world; raises `ReservationError` for a cell type that there is none of."""
-        from paictl.workload.reservations import Repeat, cell_shape
+        from paictl.workload.reservations import Repeat, Reservation, cell_shape  # late: few commands reserve
 
         start = world.now if self.start is None else self.start
         leaf_type, leaves = cell_shape(world.spec(), self.cell_type) if self.vc and self.cell_type else ("", 0)

@@ -98,6 +98,10 @@ class World(WithWindows, WithReservations, WithHardware):
         """The cluster's present."""
         return self.loop.now
 
+    def job(self, key: str) -> LiveJob | None:
+        """A job that waits or runs, or has just ended."""
+        return self.jobs.get(key) or next((job for job in self.ended if job.key == key), None)
+
     # --- time
 
     def advance(self, until: Millis | None) -> None:
@@ -358,9 +362,8 @@ class World(WithWindows, WithReservations, WithHardware):
     def tag_job(self, key: str, add: Sequence[str], remove: Sequence[str]) -> None:
         """Change the tags of a job that waits or runs, or has just ended."""
         self.services.need(API)
-        for job in (*self.jobs.values(), *self.ended):
-            if job.key == key:
-                job.tags = with_changes(job.tags, add, remove)
+        if (job := self.job(key)) is not None:
+            job.tags = with_changes(job.tags, add, remove)
 
     def evict_gang(self, key: str, group: str, reason: str) -> None:
         """Evict the running pods of one group of a job, of all with an empty `group`; they start again."""

@@ -14,6 +14,7 @@ import pytest
 from paictl.cluster.embedded import still
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE
+from paictl.cluster.embedded.views import WorldViews, view_of
 from paictl.cluster.interface import ClusterError, NodeChange
 from tests.unit.cluster.conftest import Bench, MakeBench
 
@@ -28,12 +29,14 @@ def looked(cluster: EmbeddedCluster) -> list[object]:
 
 def from_world(lab: Bench) -> list[object]:
     cluster = lab.again()
-    assert cluster._live is not None
+    with cluster._world():
+        pass
+    assert is_alive(cluster)
     return looked(cluster)
 
 
 def is_alive(cluster: EmbeddedCluster) -> bool:
-    return cluster._alive is not None
+    return cluster._awake
 
 
 def changed(lab: Bench, statement: str, *values: str) -> None:
@@ -69,6 +72,8 @@ def test_jobs_that_have_ended_are_shown_with_their_tasks(busy: Bench) -> None:
     assert not is_alive(cluster)
     ended = [cluster.job(job.key) for job in cluster.jobs() if job.state.ended]
     assert len(ended) >= 3
+    with cluster._world() as world:
+        assert ended == [view_of(cluster._job(world, job.key), cluster.epoch) for job in ended]
     assert all(task.node and task.ended is not None for job in ended for task in job.tasks)
     with pytest.raises(ClusterError, match="no job"):
         cluster.job("ann~nobody")
@@ -141,5 +146,5 @@ def test_a_large_cluster_is_not_written_down(busy: Bench, monkeypatch: pytest.Mo
 def test_whoever_has_the_world_at_hand_asks_it(busy: Bench) -> None:
     """A server answers thousands of requests: it reads the world once."""
     assert is_alive(busy.cluster)
-    with busy.cluster._still() as found:
-        assert found is None
+    with busy.cluster._look() as views:
+        assert isinstance(views, WorldViews)
