@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded.configurations import Configurations, take
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
 from paictl.cluster.embedded.machines import Machines, WithHardware
 from paictl.cluster.embedded.records import (
     ENDS,
@@ -31,6 +30,7 @@ from paictl.cluster.embedded.services import (
     CONTROLLER,
     HISTORIANS,
     SCHEDULER,
+    Configurations,
     EmbeddedService,
     EmbeddedServices,
 )  # fmt: skip
@@ -345,7 +345,7 @@ class World(WithWindows, WithReservations, WithHardware):
             refuse_plan(self.reservations, job.job, job.plan)
 
     def _api_version(self) -> int | None:
-        loaded = next((service.loaded for service in self.services if service.name == API), None)
+        loaded = self.services.version(API)
         return loaded or self.configs.newest or None
 
     def stop_job(self, key: str) -> None:
