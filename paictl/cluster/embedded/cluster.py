@@ -234,7 +234,7 @@ class EmbeddedCluster(WithJobs):
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
         with self._world() as world:
-            return self._views(world).losses(name, self._store)
+            return self._views(world).losses(name)
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:  # noqa: ARG002 - they go with it
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""

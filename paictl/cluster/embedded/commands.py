@@ -47,8 +47,9 @@ class LoggedCommand(ABC):
 
     @classmethod
     def of(cls, line: Line) -> Self:
-        """The inverse of `line`."""
-        return cls(**{field.name: line[field.name] for field in dataclasses.fields(cls)})  # type: ignore[arg-type]
+        """The inverse of `line`; a field that lines of earlier versions do not have keeps its default."""
+        names = [field.name for field in dataclasses.fields(cls) if field.name in line]  # type: ignore[arg-type]
+        return cls(**{name: tuple(line[name]) if isinstance(line[name], list) else line[name] for name in names})
 
     def line(self) -> dict[str, Any]:
         """The command as it stands in the log."""
@@ -145,11 +146,6 @@ class TagJob(LoggedCommand):
         """Change them."""
         world.tag_job(self.key, self.add, self.remove)
 
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["key"], tuple(line["add"]), tuple(line["remove"]))
-
 
 @frozen
 class SetNode(LoggedCommand):
@@ -212,11 +208,6 @@ class AddWindow(LoggedCommand):
         start = world.now if start is None else start
         end = Millis(start + self.span)
         return world.add_window(Window(name, self.nodes, start, end, self.notice, self.reason, self.hold))
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
 
 
 @frozen
@@ -308,11 +299,6 @@ class AddReservation(LoggedCommand):
         """The reservation."""
         return world.add_reservation(self.reservation(world))
 
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
-
 
 @frozen
 class RemoveReservation(LoggedCommand):
@@ -392,11 +378,6 @@ class RestartServices(LoggedCommand):
         """Restart them."""
         world.restart_services(self.names)
 
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(tuple(line["names"]))
-
 
 @frozen
 class WipeService(LoggedCommand):
@@ -420,11 +401,6 @@ class Tick(LoggedCommand):
     def act(self, world: World) -> None:
         """Let it pass."""
         world.advance(Millis(world.now + self.span))
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(Millis(line["span"]))
 
 
 @frozen

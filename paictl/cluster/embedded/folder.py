@@ -193,9 +193,8 @@ class ClusterInFolder:
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
-        from paictl.cluster.embedded.written import dump
-
-        dumped: dict[str, Any] = json.loads(json.dumps(dump(replay(self.log(), unix_millis(self.epoch)))))
+        world = replay(self.log(), unix_millis(self.epoch))
+        dumped: dict[str, Any] = json.loads(json.dumps(self._views(world).state()))
         return dumped
 
     def log(self) -> list[tuple[Millis, Line]]:
@@ -238,7 +237,7 @@ class ClusterInFolder:
         """A world as the interface shows it."""
         from paictl.cluster.embedded.views import WorldViews
 
-        return WorldViews(world, self.epoch)
+        return WorldViews(world, self._store, self.epoch)
 
     def _do(self, command: LoggedCommand) -> None:
         """Carry a command out that has no answer."""
@@ -282,8 +281,6 @@ class ClusterInFolder:
 
     def _keep(self, views: WorldViews) -> None:
         """Store the state and what is new; the clock goes on from its instant."""
-        from paictl.cluster.embedded.written import dump
-
         world = views.world
         if HistoryKind.JOBS in world.wiped:
             self._store.forget_jobs()
@@ -294,6 +291,6 @@ class ClusterInFolder:
         self._store.put_jobs(views.ended_rows())
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
-        self._store.set_state(dump(world))
+        self._store.set_state(views.state())
         self._present.go_on(world.now)
         self._store.set_meta(still.KEY, views.written(self._store.seal()))

@@ -6,7 +6,6 @@ Pods are imagined: nothing runs in them and so they write nothing, which is what
 from __future__ import annotations
 
 import socket
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING
 from paictl.cluster.embedded.commands import StopJob, Submit, TagJob
 from paictl.cluster.embedded.folder import ClusterInFolder
 from paictl.cluster.embedded.still import SHOWN, view_from
-from paictl.cluster.embedded.store import JobRow, whole
+from paictl.cluster.embedded.store import whole
 from paictl.cluster.interface import (
     ClusterError,
     DeviceTime,
     Event,
-    EventKind,
     JobRequest,
     JobView,
     TaskPlace,
@@ -90,7 +88,7 @@ class WithJobs(ClusterInFolder):
         def act(views: WorldViews) -> Sequence[str]:
             if (job := views.world.job(key)) is not None:
                 return job.tags
-            stored = self._stored(views.world, key)
+            stored = views.stored_job(key)
             tags = with_changes(stored.data.get("tags", ()), add, remove)
             now = {"tags": list(tags)}
             self._store.put_jobs([replace(stored, view={**stored.view, **now}, data={**stored.data, **now})])
@@ -114,10 +112,8 @@ class WithJobs(ClusterInFolder):
             if (row := self._store.job(key)) is not None and SHOWN in row.data:
                 with whole():
                     return view_from({**row.view, "tasks": row.data[SHOWN]}, self.epoch)
-        from paictl.cluster.embedded.views import view_of  # late: only jobs that earlier versions kept have no views
-
-        with self._world() as world:
-            return view_of(self._job(world, key), self.epoch)
+        with self._world() as world:  # only jobs that earlier versions kept have no views
+            return self._views(world).read_job(key)
 
     def job_data(self, key: str) -> Mapping[str, object]:
         """What a job was submitted with, secrets masked."""
@@ -127,7 +123,7 @@ class WithJobs(ClusterInFolder):
     def job_page(self, query: JobQuery) -> JobPage:
         """The jobs of a page: views are made of these only, however many jobs there are."""
         with self._world() as world:
-            return self._views(world).page(query, self._store)
+            return self._views(world).page(query)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
@@ -136,28 +132,16 @@ class WithJobs(ClusterInFolder):
             epoch = self.epoch
             return [happened.event(epoch) for happened in chain(self._store.events(subject, after), fresh)]
 
-    def _stored(self, world: World, key: str) -> JobRow:
-        """A job as it is stored that has ended; raises `NoJobError` if there is none."""
-        from paictl.cluster.jobwords import no_job
-
-        if (row := self._store.job(key)) is not None:
-            return row
-        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
-
     def _job(self, world: World, key: str) -> LiveJob:
         """A job, whether it has ended or not; raises `NoJobError` if there is none."""
-        from paictl.cluster.embedded.jobs import load_job
-
-        return world.job(key) or load_job(self._stored(world, key).data)
+        return self._views(world).live_job(key)
 
     # --- pods
 
     def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:  # noqa: ARG002
         """When a task ran and where, and that its pod is imagined."""
-        from paictl.cluster.embedded.views import imagined_output
-
         with self._world() as world:
-            yield imagined_output(self._job(world, key), task, self.epoch)
+            yield self._views(world).output(self._job(world, key), task)
 
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:  # noqa: ARG002
         """Nothing runs in a pod that is imagined."""
@@ -168,10 +152,8 @@ class WithJobs(ClusterInFolder):
 
     def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
         """Nothing listens in a pod that is imagined."""
-        from paictl.cluster.jobwords import refuse_task
-
         with self._world() as world:
-            refuse_task(key, task, [(task.role, task.index) for task in self._job(world, key).status.tasks])
+            self._views(world).need_task(self._job(world, key), task)
         raise UnsupportedError(
             text("pods of this cluster are simulated: nothing listens on port {port} of {task}", port=port, task=task),
             hint=text("tasks serve on a Kubernetes cluster: --cluster NAME"),
@@ -232,11 +214,8 @@ class WithJobs(ClusterInFolder):
 
     def lend_use(self) -> LendUse | None:
         """How the promises stand, for lend limits; None without a scheduler."""
-        from paictl.workload.lending import lend_use
-
         with self._world() as world:
-            engine = world.dispatcher.engine
-            return None if engine is None else lend_use(engine.state)
+            return world.sharing.lend_use()
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
@@ -248,21 +227,12 @@ class WithJobs(ClusterInFolder):
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
         with self._world() as world:
-            return self._views(world).picture(self._store if history else None)
+            return self._views(world).picture(history=history)
 
     def figures(self) -> ClusterFigures:
         """What the scheduler knows now, for Prometheus."""
-        from paictl.cluster.embedded.analysis import day_of, scheduler_figures
-        from paictl.cluster.figures import ClusterFigures
+        from paictl.cluster.embedded.analysis import cluster_figures, day_of
 
         with self._world() as world:
-            engine = world.dispatcher.engine
-            known, cells = (None, None) if engine is None else scheduler_figures(world, engine)
-            spent: Counter[tuple[str, str]] = Counter()
-            for amount in self._amounts(world, day_of(world), world.now):
-                spent[amount.vc, amount.kind.value] += amount.amount
-            fresh = Counter(event.kind for event in world.events)
-            preempted, repaired = (
-                fresh[kind] + self._store.count_events(kind) for kind in (EventKind.PREEMPTED, EventKind.REPAIRED)
-            )
-            return ClusterFigures(known, cells, spent, preempted, repaired)
+            amounts = self._amounts(world, day_of(world), world.now)
+            return cluster_figures(world, amounts, self._store.count_events)

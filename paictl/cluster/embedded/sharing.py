@@ -22,7 +22,7 @@ from paictl.workload.backfill import GRACE, BackfillMode
 from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, month_of, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
-from paictl.workload.lending import lend_use, promises_by_vc
+from paictl.workload.lending import LendUse, lend_use, promises_by_vc
 from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
@@ -129,6 +129,11 @@ class WorldSharing:
     def now(self) -> datetime:
         """The world's present."""
         return datetime.fromtimestamp((self._world.epoch + self._world.now) / 1000, UTC)
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits; None without a scheduler."""
+        engine = self._world.dispatcher.engine
+        return None if engine is None else lend_use(engine.state)
 
     def count_month(self, closed: Callable[[Millis, Millis], Iterable[UsageSpan]]) -> None:
         """Know the month's use of a cluster of an earlier version, which did not note it, by its books."""

@@ -17,6 +17,7 @@ from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIA
 from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import JobRow, Store
 from paictl.cluster.embedded.world import World
+from paictl.cluster.embedded.written import dump
 from paictl.cluster.interface import (
     ClusterError,
     JobState,
@@ -32,7 +33,7 @@ from paictl.cluster.interface import (
     TaskView,
 )
 from paictl.cluster.jobpages import JobPage, JobQuery
-from paictl.cluster.jobwords import STATES, alike, refuse_task
+from paictl.cluster.jobwords import STATES, alike, no_job, refuse_task
 from paictl.cluster.maintenance import shown
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.timeline import timeline
@@ -49,10 +50,11 @@ NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs t
 
 
 class WorldViews:
-    """What there is to see of a world; the store holds what ended before."""
+    """What there is to see of a world, and of the jobs that ended before, which the store holds."""
 
-    def __init__(self, world: World, epoch: datetime) -> None:
+    def __init__(self, world: World, store: Store, epoch: datetime) -> None:
         self.world = world
+        self._store = store
         self._epoch = epoch
 
     # --- what `still.Still` says, too
@@ -153,11 +155,11 @@ class WorldViews:
         since, running = instant(self._epoch, service.since), service.running
         return ServiceView(service.name, running, running, since, "; ".join(reasons), service.loaded)
 
-    def losses(self, name: str, store: Store) -> tuple[str, ...]:
+    def losses(self, name: str) -> tuple[str, ...]:
         """What deleting a service would destroy."""
         if not self.world.services.get(name).there:
             return ()
-        ended, versions = store.count_jobs() + len(self.world.ended), sum(1 for _ in store.configs())
+        ended, versions = self._store.count_jobs() + len(self.world.ended), sum(1 for _ in self._store.configs())
         lost = {
             CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
             CONTROLLER: (len(self.world.jobs), "job that waits or runs", "jobs that wait or run"),
@@ -166,7 +168,46 @@ class WorldViews:
         count, singular, plural = lost.get(name, (0, "", ""))
         return (f"{count} {singular if count == 1 else plural}",) if count else ()
 
-    def page(self, query: JobQuery, store: Store) -> JobPage:
+    # --- jobs that ended long ago as well
+
+    def live_job(self, key: str) -> LiveJob:
+        """A job, whether it has ended or not; raises `NoJobError` if there is none."""
+        return self.world.job(key) or load_job(self.stored_job(key).data)
+
+    def stored_job(self, key: str) -> JobRow:
+        """A job that is not in the world any more, as the store has it; raises `NoJobError` if there is none."""
+        if (row := self._store.job(key)) is not None:
+            return row
+        raise no_job([*self._store.job_keys(), *(job.key for job in self.world.ended), *self.world.jobs], key)
+
+    def read_job(self, key: str) -> JobView:
+        """A job with its tasks, by all that is known of it."""
+        return view_of(self.live_job(key), self._epoch)
+
+    def need_task(self, job: LiveJob, task: TaskPlace) -> None:
+        """Raise `ClusterError` unless a job has a task."""
+        refuse_task(job.key, task, [(known.role, known.index) for known in job.status.tasks])
+
+    def output(self, job: LiveJob, task: TaskPlace) -> bytes:
+        """When the task's pod ran and where, what it would have done, and that it has not; as comments of a shell."""
+        self.need_task(job, task)
+        run = job.runs.get((task.role, task.index))
+        if run is None:
+            raise ClusterError(
+                text("task {task} of {job} has no container yet, so there is no output", task=task, job=job.key),
+                hint=text(
+                    "it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=job.key
+                ),
+            )  # fmt: skip
+        role = next(role for role in job.job.roles if role.name == task.role)
+        lines = [f"# {rfc3339(instant(self._epoch, run.started))} started on {run.info.node}, image {role.image}"]
+        lines.append("# this pod is imagined: none of its commands is run, and nothing is written")
+        lines += [f"#   {line}" for command in role.commands for line in command.splitlines()]
+        if run.ended is not None:
+            lines.append(f"# {rfc3339(instant(self._epoch, run.ended))} ended{f': {run.reason}' if run.reason else ''}")
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def page(self, query: JobQuery) -> JobPage:
         """A page of the list of jobs: the few that live from memory, the many that ended as rows of the store."""
         live = {job.number: job for job in (*self.world.jobs.values(), *self.world.ended)}
         matches = []
@@ -174,13 +215,13 @@ class WorldViews:
             about = job.key, job.job.vc, STATES[job.status.state]
             if query.keeps(*about, job.tags):
                 matches.append((query.place(*about, job.ended), number))
-        for number, key, vc, state, ended, tags in store.ended_index(query.users):
+        for number, key, vc, state, ended, tags in self._store.ended_index(query.users):
             about = key, vc, JobState(state)
             if query.keeps(*about, json.loads(tags) if tags else ()):
                 matches.append((query.place(*about, ended), number))
         matches.sort(reverse=query.descending)
         wanted = [number for _, number in matches[query.offset : query.offset + query.limit]]
-        stored = dict(store.views_of(number for number in wanted if number not in live))
+        stored = dict(self._store.views_of(number for number in wanted if number not in live))
 
         def view(number: int) -> JobView:
             if number in live:
@@ -189,13 +230,13 @@ class WorldViews:
 
         return JobPage([view(number) for number in wanted], len(matches))
 
-    def picture(self, store: Store | None) -> Picture:
-        """Cells, virtual clusters, nodes and jobs; from a `store` the jobs that ended and the timeline, too."""
+    def picture(self, *, history: bool) -> Picture:
+        """Cells, virtual clusters, nodes and jobs; with `history` ended jobs and the timeline, too."""
         world, epoch, now = self.world, self._epoch, instant(self._epoch, self.world.now)
         chosen, events = [*world.jobs.values()], None
-        if store is not None:
-            chosen += [*(load_job(row.data) for row in store.ended_jobs()), *world.ended]
-            events = [happened.event(epoch) for happened in (*store.events(), *world.events)]
+        if history:
+            chosen += [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
+            events = [happened.event(epoch) for happened in (*self._store.events(), *world.events)]
         state, note = _state(world)
         jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
         waiting = Counter(job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING)
@@ -216,6 +257,10 @@ class WorldViews:
         )
 
     # --- for the store
+
+    def state(self) -> dict[str, Any]:
+        """The world itself."""
+        return dump(self.world)
 
     def ended_rows(self) -> Iterator[JobRow]:
         """Jobs that ended, with the view that lists show without reading the job, and the views of its tasks."""
@@ -309,21 +354,3 @@ def _state(world: World) -> tuple[SchedulerState | None, str]:
         return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
     assert recovered.engine is not None  # noqa: S101 - started above
     return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"
-
-
-def imagined_output(job: LiveJob, task: TaskPlace, epoch: datetime) -> bytes:
-    """When the task's pod ran and where, what it would have done, and that it has not; as comments of a shell."""
-    refuse_task(job.key, task, [(task.role, task.index) for task in job.status.tasks])
-    run = job.runs.get((task.role, task.index))
-    if run is None:
-        raise ClusterError(
-            text("task {task} of {job} has no container yet, so there is no output", task=task, job=job.key),
-            hint=text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=job.key),
-        )  # fmt: skip
-    role = next(role for role in job.job.roles if role.name == task.role)
-    lines = [f"# {rfc3339(instant(epoch, run.started))} started on {run.info.node}, image {role.image}"]
-    lines.append("# this pod is imagined: none of its commands is run, and nothing is written")
-    lines += [f"#   {line}" for command in role.commands for line in command.splitlines()]
-    if run.ended is not None:
-        lines.append(f"# {rfc3339(instant(epoch, run.ended))} ended{f': {run.reason}' if run.reason else ''}")
-    return "".join(f"{line}\n" for line in lines).encode()
