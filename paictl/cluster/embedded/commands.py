@@ -48,8 +48,7 @@ class LoggedCommand(ABC):
     @classmethod
     def of(cls, line: Line) -> Self:
         """The inverse of `line`; a field that lines of earlier versions do not have keeps its default."""
-        names = [field.name for field in dataclasses.fields(cls) if field.name in line]  # type: ignore[arg-type]
-        return cls(**{name: tuple(line[name]) if isinstance(line[name], list) else line[name] for name in names})
+        return cls(**_values({field.name: line[field.name] for field in dataclasses.fields(cls) if field.name in line}))  # type: ignore[arg-type]
 
     def line(self) -> dict[str, Any]:
         """The command as it stands in the log."""
@@ -63,6 +62,11 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return asdict(value) if isinstance(value, MachineSpec | JobRequest) else value
+
+
+def _values(line: Line) -> dict[str, Any]:
+    """The fields of a value by what the log says of them: a list there was a tuple."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in line.items()}
 
 
 @frozen
@@ -118,7 +122,7 @@ class Submit(LoggedCommand):
     @classmethod
     def of(cls, line: Line) -> Self:
         """From the log."""
-        return cls(tuple(JobRequest(**job) for job in line["jobs"]))
+        return cls(tuple(JobRequest(**_values(job)) for job in line["jobs"]))
 
 
 @frozen

@@ -100,6 +100,10 @@ def test_it_holds_until_something_happens_by_itself(busy: Bench) -> None:
     assert any(job.state.value == "Succeeded" for job in cluster.jobs()), "the job of five minutes has ended"
     assert is_alive(cluster)
     assert looked(cluster) == from_world(busy)
+    for subject, after in (("job/ann~one", 0), ("job/ann~wide", 4)):  # what has just happened is not stored yet
+        events = [event for event in cluster.events() if event.subject == subject and event.number > after]
+        assert cluster.events(subject, after) == events
+        assert events
 
 
 def test_it_does_not_hold_after_somebody_who_writes_none(busy: Bench) -> None:
