@@ -15,7 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.embedded.clock import plan_beginning
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import parse_speed, plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE as STORE
 from paictl.cluster.embedded.store import USERS_FILE, Store
@@ -36,8 +37,7 @@ Log = list[tuple[Millis, Mapping[str, Any]]]
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:
     """Make a lab's cluster: its services run, and its clock is paused until it is ticked."""
-    from paictl.cluster.embedded import commands  # late, as in `_configuration`: only the beginning of a lab needs it
-    from paictl.cluster.machines import machines_in
+    from paictl.cluster.machines import machines_in  # late, as in `_configuration`: few commands begin a lab
     from paictl.service.catalogue import load_catalogue
 
     files = _configuration(lab)
@@ -49,8 +49,6 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
 
 def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) -> Cluster:
     """Make the cluster of a class, whose time passes at a `speed` (``60``, ``max``), as on the wall by default."""
-    from paictl.cluster.embedded import commands
-    from paictl.cluster.embedded.clock import parse_speed
     from paictl.cluster.machines import machines_in
     from paictl.config.pushing.push import seal_files
     from paictl.service.catalogue import load_catalogue
@@ -106,8 +104,6 @@ def replayed_events(log: Log, epoch: Millis) -> list[Event]:
 
     `epoch` is the Unix time at which the cluster came up; the months of budgets depend on it.
     """
-    from paictl.cluster.embedded import commands
-
     return [happened.event(ORIGIN) for happened in commands.replay(log, epoch).events]
 
 

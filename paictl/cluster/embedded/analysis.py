@@ -7,7 +7,7 @@ defragmentation sees them, and the figures that the doors have of theirs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -21,12 +21,13 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.figures import (
     AheadFigures,
     CellCounts,
+    ClusterFigures,
     HardwareFigures,
     SchedulerFigures,
     cells_at_risk,
     count_cells,
 )
-from paictl.cluster.interface import JobRequest
+from paictl.cluster.interface import EventKind, JobRequest
 from paictl.cluster.jobwords import STATES, harm_of_running
 from paictl.cluster.movetotals import planned_weights
 from paictl.cluster.reservations import state_of, waits_for_reservation
@@ -46,6 +47,7 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
+    from paictl.workload.usage import UsageAmount
 
 
 NEEDED = (CONTROLLER, SCHEDULER)
@@ -242,6 +244,18 @@ def scheduler_figures(world: World, engine: Engine) -> tuple[SchedulerFigures, C
         _waiting(world), {"assumed": 0, "bound": bound}, world.sharing.figures(), _ahead(world), hardware
     )
     return seen, CellCounts(count_cells(state), free_cells(state))
+
+
+def cluster_figures(world: World, spent: Iterable[UsageAmount], past: Callable[[EventKind], int]) -> ClusterFigures:
+    """What the scheduler of a world knows now, the device time `spent`, and what happened beside what is `past`."""
+    engine = world.dispatcher.engine
+    known, cells = (None, None) if engine is None else scheduler_figures(world, engine)
+    today: Counter[tuple[str, str]] = Counter()
+    for amount in spent:
+        today[amount.vc, amount.kind.value] += amount.amount
+    fresh = Counter(event.kind for event in world.events)
+    preempted, repaired = (fresh[kind] + past(kind) for kind in (EventKind.PREEMPTED, EventKind.REPAIRED))
+    return ClusterFigures(known, cells, today, preempted, repaired)
 
 
 def day_of(world: World) -> Millis:

@@ -11,17 +11,19 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.still import machine_from
-from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
-from paictl.workload.reservations import Reservation
 from paictl.workload.windows import Window
+
+if TYPE_CHECKING:
+    from paictl.cluster.embedded.world import World
+    from paictl.workload.reservations import Reservation
 
 # TPL from paictl.workload.template import MASK, masked
 
@@ -45,8 +47,8 @@ class LoggedCommand(ABC):
 
     @classmethod
     def of(cls, line: Line) -> Self:
-        """The inverse of `line`."""
-        return cls(**{field.name: line[field.name] for field in dataclasses.fields(cls)})  # type: ignore[arg-type]
+        """The inverse of `line`; a field that lines of earlier versions do not have keeps its default."""
+        return cls(**_values({field.name: line[field.name] for field in dataclasses.fields(cls) if field.name in line}))  # type: ignore[arg-type]
 
     def line(self) -> dict[str, Any]:
         """The command as it stands in the log."""
@@ -62,6 +64,11 @@ def _plain(value: object) -> object:
     return asdict(value) if isinstance(value, MachineSpec | JobRequest) else value
 
 
+def _values(line: Line) -> dict[str, Any]:
+    """The fields of a value by what the log says of them: a list there was a tuple."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in line.items()}
+
+
 @frozen
 class BringUp(LoggedCommand):
     """The first command of every log: it makes the world, so that there is none in which it could act."""
@@ -73,6 +80,8 @@ class BringUp(LoggedCommand):
 
     def begin(self) -> World:
         """The cluster at instant 0."""
+        from paictl.cluster.embedded.world import World  # late: who only looks loads the commands and makes no world
+
         world = World(self.name, self.services)
         for machine in self.machines:
             world.add_node(machine)
@@ -113,7 +122,7 @@ class Submit(LoggedCommand):
     @classmethod
     def of(cls, line: Line) -> Self:
         """From the log."""
-        return cls(tuple(JobRequest(**job) for job in line["jobs"]))
+        return cls(tuple(JobRequest(**_values(job)) for job in line["jobs"]))
 
 
 @frozen
@@ -140,11 +149,6 @@ class TagJob(LoggedCommand):
     def act(self, world: World) -> None:
         """Change them."""
         world.tag_job(self.key, self.add, self.remove)
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["key"], tuple(line["add"]), tuple(line["remove"]))
 
 
 @frozen
@@ -208,11 +212,6 @@ class AddWindow(LoggedCommand):
         start = world.now if start is None else start
         end = Millis(start + self.span)
         return world.add_window(Window(name, self.nodes, start, end, self.notice, self.reason, self.hold))
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
 
 
 @frozen
@@ -291,7 +290,7 @@ class AddReservation(LoggedCommand):
 
     def reservation(self, world: World) -> Reservation:
         """The reservation in a world; raises `ReservationError` for a cell type that there is none of."""
-        from paictl.workload.reservations import Repeat, cell_shape
+        from paictl.workload.reservations import Repeat, Reservation, cell_shape  # late: few commands reserve
 
         start = world.now if self.start is None else self.start
         leaf_type, leaves = cell_shape(world.spec(), self.cell_type) if self.vc and self.cell_type else ("", 0)
@@ -303,11 +302,6 @@ class AddReservation(LoggedCommand):
     def act(self, world: World) -> object:
         """The reservation."""
         return world.add_reservation(self.reservation(world))
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(**{**{key: value for key, value in line.items() if key != "do"}, "nodes": tuple(line["nodes"])})
 
 
 @frozen
@@ -388,11 +382,6 @@ class RestartServices(LoggedCommand):
         """Restart them."""
         world.restart_services(self.names)
 
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(tuple(line["names"]))
-
 
 @frozen
 class WipeService(LoggedCommand):
@@ -416,11 +405,6 @@ class Tick(LoggedCommand):
     def act(self, world: World) -> None:
         """Let it pass."""
         world.advance(Millis(world.now + self.span))
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(Millis(line["span"]))
 
 
 @frozen

@@ -6,15 +6,22 @@ is shown is in `views`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.embedded.services import READERS, Configurations
+from paictl.cluster.interface import JobRequest
+from paictl.cluster.taking import all_taken, as_taken
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import bind_info_json, isolation_text, read_bind_info
 from paictl.units import Millis
+from paictl.workload import lifecycle
+from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
@@ -133,6 +140,56 @@ class LiveJob:
 def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
     """Whether pods run on a node that are replaced alone if they are lost."""
     return any(run.info.node == node for job in jobs if job.job.repairs for _, run in job.running())
+
+
+# --- their beginning
+
+
+def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> list[LiveJob]:
+    """The jobs as they begin, without numbers yet; raises as `taking.all_taken` does."""
+    return [
+        LiveJob(
+            key=taken.key,
+            number=0,
+            data=as_taken(request, taken.job),
+            job=taken.job,
+            plan=taken.plan,
+            durations=taken.durations,
+            submitted=now,
+            status=lifecycle.submit(taken.job).status,
+            tags=taken.job.tags,
+        )
+        for request, taken in zip(requests, all_taken(requests, configuration), strict=True)
+    ]
+
+
+def take(requests: Sequence[JobRequest], configs: Configurations, version: int | None, now: Millis) -> list[LiveJob]:
+    """The jobs as they begin, by a version of the configuration; raises as `admitted` does.
+
+    A refusal says so where the newest version, which is not loaded yet, would take them.
+    """
+    try:
+        return admitted(requests, configs.get(version), now)
+    except JobError as error:
+        newest = configs.newest
+        if newest not in (0, version) and _would_take(requests, configs.get(newest), now):
+            services = " ".join(f"-n {name}" for name in READERS)
+            error.hint = (
+                f"version {newest} of the configuration would take it, but is not loaded: "
+                f"paictl service refresh {services}"
+            )
+        raise
+
+
+def _would_take(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> bool:
+    try:
+        admitted(requests, configuration, now)
+    except PaictlError:
+        return False
+    return True
+
+
+# --- as JSON
 
 
 def dump_job(job: LiveJob) -> dict[str, Any]:

@@ -11,11 +11,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from paictl.cells.spec import MIG_INSTANCES
-from paictl.cluster.embedded.configurations import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
 from paictl.cluster.embedded.jobs import LiveJob, repairs_on
 from paictl.cluster.embedded.records import NODE_CHANGES, REPAIR_AFTER, TOLERATION, Timer, node_words
-from paictl.cluster.embedded.services import SCHEDULER, EmbeddedServices
+from paictl.cluster.embedded.services import SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.interface import (
     ClusterError,
@@ -178,7 +177,7 @@ class WithHardware:
 
     def divided(self) -> Mapping[str, int]:
         """MIG instances of each GPU by node, of nodes whose devices are these; none while the scheduler is stopped."""
-        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        loaded = self.services.version(SCHEDULER)
         if not loaded or not any(MIG_INSTANCES in content for content in self.configs.get(loaded).files.values()):
             return {}  # the usual case, in which the scheduler need not be loaded
         if (engine := self.dispatcher.engine) is None:
@@ -248,7 +247,7 @@ class WithHardware:
         for device in changed:
             self.dispatcher.report_device(name, device, not broken, self.loop.now / 1000)
         self._settle()
-        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        loaded = self.services.version(SCHEDULER)
         if loaded:
             self.watch_devices([new], self.configs.get(loaded).bad_device_deadline)
         return new

@@ -1,11 +1,13 @@
-"""Services of the embedded cluster: which run, since when, and which version of the configuration each works by."""
+"""Services of the embedded cluster: which run, since when, and the versions of the configuration that they work by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any, Final
 
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
@@ -55,6 +57,10 @@ class EmbeddedServices:
         """The versions of the configuration that services have loaded."""
         return {service.loaded for service in self}
 
+    def version(self, name: str) -> int | None:
+        """The version of the configuration that a service has loaded; None without one, or without the service."""
+        return self._services[name].loaded if name in self._services else None
+
     def get(self, name: str) -> EmbeddedService:
         """A service; raises `ClusterError` if the cluster has none of that name."""
         if name not in self._services:
@@ -92,3 +98,54 @@ class EmbeddedServices:
     def load(self, rows: list[dict[str, Any]]) -> None:
         """The inverse of `dump`."""
         self._services = {row["name"]: EmbeddedService(**row) for row in rows}
+
+
+# --- versions of the configuration
+
+
+class Configurations:
+    """The newest version, and those that running services have loaded."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        """Number of the newest version, 0 if there is none."""
+        self._given = 0
+        self._versions: dict[int, ConfigSnapshot] = {}
+
+    def push(self, files: Mapping[str, str]) -> ConfigSnapshot:
+        """A new version."""
+        self._given += 1
+        self.newest = self._given
+        self._versions[self.newest] = ConfigSnapshot(self.newest, dict(files))
+        return self._versions[self.newest]
+
+    def get(self, number: int | None) -> ConfigSnapshot:
+        """A version in use; raises `ClusterError` if nothing was ever pushed."""
+        if not number:
+            raise ClusterError("no configuration has been pushed yet", hint="paictl config push -p DIR")
+        return self._versions[number]
+
+    def keep(self, numbers: set[int | None]) -> None:
+        """Forget versions that nobody uses any more; the newest stays."""
+        self._versions = {n: version for n, version in self._versions.items() if n in numbers or n == self.newest}
+
+    def forget(self, loaded: set[int | None]) -> None:
+        """Forget what was pushed, save what running services have `loaded`; numbers are never given twice."""
+        self.newest = 0
+        self.keep(loaded)
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        versions = [[n, dict(v.files)] for n, v in self._versions.items()]
+        return {"newest": self.newest, "given": self._given, "versions": versions}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """The inverse of `dump`."""
+        self.newest, self._given = data["newest"], data["given"]
+        self._versions = {number: _same(number, tuple(files.items())) for number, files in data["versions"]}
+
+
+@lru_cache(maxsize=16)
+def _same(number: int, files: tuple[tuple[str, str], ...]) -> ConfigSnapshot:
+    """A version as it was read last time: what a process loads again and again, it interprets once."""
+    return ConfigSnapshot(number, dict(files))

@@ -19,10 +19,10 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import GRACE, BackfillMode
-from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, next_month
+from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, month_of, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
-from paictl.workload.lending import lend_use, promises_by_vc
+from paictl.workload.lending import LendUse, lend_use, promises_by_vc
 from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns, Who
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
     from paictl.sim.loop import EventLoop
     from paictl.workload.lifecycle import TaskRef
-    from paictl.workload.usage import UsageLedger
+    from paictl.workload.usage import UsageLedger, UsageSpan
     from paictl.workload.windows import Windows
 
 _KINDS: Final = {BudgetLevel.WARNING: EventKind.BUDGET_WARNING, BudgetLevel.SPENT: EventKind.BUDGET_SPENT}
@@ -129,6 +129,18 @@ class WorldSharing:
     def now(self) -> datetime:
         """The world's present."""
         return datetime.fromtimestamp((self._world.epoch + self._world.now) / 1000, UTC)
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits; None without a scheduler."""
+        engine = self._world.dispatcher.engine
+        return None if engine is None else lend_use(engine.state)
+
+    def count_month(self, closed: Callable[[Millis, Millis], Iterable[UsageSpan]]) -> None:
+        """Know the month's use of a cluster of an earlier version, which did not note it, by its books."""
+        start = Millis(month_of(Millis(self._world.epoch + self._world.now)) - self._world.epoch)
+        self.month = MonthUse()
+        for span in closed(start, self._world.now):
+            self.month.add(span, self._world.epoch)
 
     def enter(self) -> MonthUse:
         """The month's use with every span that has been closed."""

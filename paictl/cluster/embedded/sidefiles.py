@@ -169,6 +169,20 @@ def _token(data: str) -> Token:
 # --- storages
 
 
+@contextmanager
+def _alone(folder: Path, file: str) -> Iterator[None]:
+    """Change a file as the only process that does."""
+    import fcntl  # only on POSIX, and reading needs it not
+
+    with explained(folder, file):
+        handle = os.open(folder / f"{file}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
 class EmbeddedStorages:
     """The storages of the cluster in a folder; none if there is no file yet."""
 
@@ -194,18 +208,11 @@ class EmbeddedStorages:
         self._changed(lambda storages: without(storages, name))
 
     def _changed(self, change: Callable[[Sequence[Storage]], tuple[Storage, ...]]) -> tuple[Storage, ...]:
-        """Storages after a change; one process at a time."""
-        import fcntl  # only on POSIX, and reading needs it not
-
-        with explained(self._folder, STORAGES_FILE):
-            handle = os.open(self._folder / f"{STORAGES_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                after = change(self.read())
-                write_together(self._folder, {STORAGES_FILE: storages_text(after)}, force=True, mode=0o600)
-                return after
-            finally:
-                os.close(handle)
+        """Storages after a change."""
+        with _alone(self._folder, STORAGES_FILE):
+            after = change(self.read())
+            write_together(self._folder, {STORAGES_FILE: storages_text(after)}, force=True, mode=0o600)
+            return after
 
 
 # --- template libraries
@@ -240,14 +247,7 @@ class EmbeddedTemplates:
         self._change(without)
 
     def _change(self, change: Callable[[Libraries], Libraries]) -> None:
-        """Change the libraries; one process at a time."""
-        import fcntl  # only on POSIX, and reading needs it not
-
-        with explained(self._folder, TEMPLATES_FILE):
-            handle = os.open(self._folder / f"{TEMPLATES_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
-                write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)
-            finally:
-                os.close(handle)
+        """Change the libraries."""
+        with _alone(self._folder, TEMPLATES_FILE):
+            written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
+            write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)

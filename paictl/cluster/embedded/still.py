@@ -10,12 +10,13 @@ Loads nothing that decides or acts: who only looks at a cluster needs no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.embedded.clock import Present
+from paictl.cluster.embedded.records import Happened
 from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.interface import (
     JobState,
@@ -44,11 +45,12 @@ MOST: Final = 500
 
 
 class Still:
-    """The cluster as its last command left it."""
+    """The cluster as its last command left it; `views.WorldViews` says the same of a world."""
 
-    def __init__(self, row: dict[str, Any], epoch: datetime) -> None:
+    def __init__(self, row: dict[str, Any], epoch: datetime, now: Millis) -> None:
         self._row = row
         self._epoch = epoch
+        self._now = now
 
     @classmethod
     def of(cls, store: Store, present: Present) -> Still | None:
@@ -57,11 +59,12 @@ class Still:
         with whole():
             if row is None or row["form"] != FORM or row["seal"] != store.seal():
                 return None
-            if row["until"] is not None and present.instant >= row["until"]:
+            now = present.instant
+            if row["until"] is not None and now >= row["until"]:
                 return None
-            return cls(row, present.epoch)
+            return cls(row, present.epoch, now)
 
-    def jobs(self) -> list[tuple[int, JobView]]:
+    def jobs(self, *, ended: bool = False) -> list[tuple[int, JobView]]:  # noqa: ARG002 - the store holds all
         """(number, view without tasks) of the jobs that have not ended."""
         with whole():
             return [(row["number"], view_from(row, self._epoch, tasks=False)) for row in self._row["jobs"]]
@@ -72,15 +75,19 @@ class Still:
             job = next((row for row in self._row["jobs"] if row["key"] == key), None)
             return None if job is None else view_from(job, self._epoch)
 
+    def events(self) -> Sequence[Happened]:
+        """What the store does not hold yet: nothing."""
+        return ()
+
     def nodes(self) -> list[NodeView]:
         """All nodes by name."""
         with whole():
             return [node_from(row, self._epoch) for row in self._row["nodes"]]
 
-    def windows(self, now: Millis) -> tuple[MaintenanceWindow, ...]:
+    def windows(self) -> tuple[MaintenanceWindow, ...]:
         """The maintenance windows that have not ended."""
         with whole():
-            return shown(map(read_window, self._row["windows"]), now, self._epoch)
+            return shown(map(read_window, self._row["windows"]), self._now, self._epoch)
 
     def reservations(self) -> tuple[ReservationView, ...]:
         """The reservations that are not over."""

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.embedded.configurations import Configurations
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.machines import Machines
 from paictl.cluster.embedded.records import Timer
-from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, EmbeddedServices
+from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.interface import EventKind, NodeRole
 from paictl.cluster.values import ClusterError
 from paictl.sim.loop import EventLoop, EventPriority
@@ -185,7 +184,7 @@ class WithReservations:
         """The cluster as the scheduler knows it; raises `ClusterError` while it is stopped."""
         self.services.need(CONFIGURATION)
         self.services.need(SCHEDULER)
-        loaded = next((service.loaded for service in self.services if service.name == SCHEDULER), None)
+        loaded = self.services.version(SCHEDULER)
         if not loaded:
             raise ClusterError("the cluster has no scheduler")
         return self.configs.get(loaded).spec

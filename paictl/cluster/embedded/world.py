@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded.configurations import Configurations, take
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of
+from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
 from paictl.cluster.embedded.machines import Machines, WithHardware
 from paictl.cluster.embedded.records import (
     ENDS,
@@ -31,6 +30,7 @@ from paictl.cluster.embedded.services import (
     CONTROLLER,
     HISTORIANS,
     SCHEDULER,
+    Configurations,
     EmbeddedService,
     EmbeddedServices,
 )  # fmt: skip
@@ -97,6 +97,10 @@ class World(WithWindows, WithReservations, WithHardware):
     def now(self) -> Millis:
         """The cluster's present."""
         return self.loop.now
+
+    def job(self, key: str) -> LiveJob | None:
+        """A job that waits or runs, or has just ended."""
+        return self.jobs.get(key) or next((job for job in self.ended if job.key == key), None)
 
     # --- time
 
@@ -341,7 +345,7 @@ class World(WithWindows, WithReservations, WithHardware):
             refuse_plan(self.reservations, job.job, job.plan)
 
     def _api_version(self) -> int | None:
-        loaded = next((service.loaded for service in self.services if service.name == API), None)
+        loaded = self.services.version(API)
         return loaded or self.configs.newest or None
 
     def stop_job(self, key: str) -> None:
@@ -358,9 +362,8 @@ class World(WithWindows, WithReservations, WithHardware):
     def tag_job(self, key: str, add: Sequence[str], remove: Sequence[str]) -> None:
         """Change the tags of a job that waits or runs, or has just ended."""
         self.services.need(API)
-        for job in (*self.jobs.values(), *self.ended):
-            if job.key == key:
-                job.tags = with_changes(job.tags, add, remove)
+        if (job := self.job(key)) is not None:
+            job.tags = with_changes(job.tags, add, remove)
 
     def evict_gang(self, key: str, group: str, reason: str) -> None:
         """Evict the running pods of one group of a job, of all with an empty `group`; they start again."""

@@ -68,7 +68,7 @@ def load(data: Mapping[str, Any]) -> World:
     world.moves = totals_from(data.get("moves", {}))
     world.sharing.restore(data.get("month"))
     world.reserve(Reservations(tuple(map(read_reservation, data.get("reservations", ())))))
-    loaded = next((service.loaded for service in world.services if service.name == SCHEDULER), None)
+    loaded = world.services.version(SCHEDULER)
     if data["engine"] is not None and loaded is not None:
         world.sharing.load(world.configs.get(loaded).sharing)
     _find_pods(world, data["waiting"]["pods"])

@@ -277,7 +277,7 @@ LOOKING = (
     "yaml jsonschema rich.markdown paictl.config.linting.validate paictl.config.reading.load paictl.cells.tree "
     "paictl.scheduler.engine paictl.scheduler.snapshot paictl.scheduler.placement paictl.scheduler.explain "
     "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture paictl.workload.job paictl.scheduler "
-    "paictl.cluster.embedded.live paictl.cluster.embedded.world rich hmac"
+    "paictl.cluster.embedded.views paictl.cluster.embedded.world rich hmac"
 )
 """What no command needs that only looks at a cluster: what decides, reads configurations and draws."""
 

@@ -74,7 +74,7 @@ def test_the_cheapest_gangs_move_one_by_one_and_the_room_is_there(holes: tuple[B
     assert lab.state(big) == "Running"
     lost = [event for event in lab.cluster.events(f"job/{kept['k1']}") if event.kind == "Lost"]
     assert "make room" in lost[0].data["reason"]
-    with lab.cluster._live._world() as world:
+    with lab.cluster._world() as world:
         assert world.dispatcher.engine is not None
         validate(world.dispatcher.engine.state)
 

@@ -69,7 +69,7 @@ def test_cells_have_the_addresses_and_states_of_the_scheduler(bench: MakeBench) 
     for number in range(9):
         lab.submit(f"job{number}", ("tenanta", "tenantb", "tenantc")[number % 3], "test", gpu=2)
     lab.cluster.set_node("worker3", NodeChange.FAIL)
-    with lab.cluster._live._world() as world:
+    with lab.cluster._world() as world:
         assert world.dispatcher.engine is not None
         state = world.dispatcher.engine.state
         cells = [

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.views import view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import FOREVER, EventKind, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
@@ -252,7 +253,12 @@ class Commands(RuleBasedStateMachine):
 
     @invariant()
     def what_was_written_down_is_what_the_world_shows(self) -> None:
-        self.sees_the_same(computing(self.bench.again()))
+        cluster, written_down = self.bench.again(), self.bench.again()
+        keys = [job.key for job in written_down.jobs()]
+        with cluster._world() as world:
+            computed = [view_of(cluster._job(world, key), cluster.epoch) for key in keys]
+        assert computed == [written_down.job(key) for key in keys]
+        self.sees_the_same(cluster)
 
     @invariant()
     def the_books_are_the_integral_of_occupancy(self) -> None:
@@ -293,12 +299,6 @@ class Commands(RuleBasedStateMachine):
         assert left == []
         self.the_log_alone_gives_the_same()
         shutil.rmtree(self.folder)
-
-
-def computing(cluster: EmbeddedCluster) -> EmbeddedCluster:
-    """A cluster that answers from its world, whatever was written down."""
-    assert cluster._live is not None
-    return cluster
 
 
 def second_files(preset: str) -> dict[str, str]:

@@ -14,7 +14,8 @@ import pytest
 from paictl.cluster.embedded import still
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE
-from paictl.cluster.interface import ClusterError, NodeChange
+from paictl.cluster.embedded.views import WorldViews, view_of
+from paictl.cluster.interface import ClusterError, NodeChange, NodeCondition
 from tests.unit.cluster.conftest import Bench, MakeBench
 
 MINUTE = 60_000
@@ -28,12 +29,14 @@ def looked(cluster: EmbeddedCluster) -> list[object]:
 
 def from_world(lab: Bench) -> list[object]:
     cluster = lab.again()
-    assert cluster._live is not None
+    with cluster._world():
+        pass
+    assert is_alive(cluster)
     return looked(cluster)
 
 
 def is_alive(cluster: EmbeddedCluster) -> bool:
-    return cluster._alive is not None
+    return cluster._awake
 
 
 def changed(lab: Bench, statement: str, *values: str) -> None:
@@ -69,6 +72,8 @@ def test_jobs_that_have_ended_are_shown_with_their_tasks(busy: Bench) -> None:
     assert not is_alive(cluster)
     ended = [cluster.job(job.key) for job in cluster.jobs() if job.state.ended]
     assert len(ended) >= 3
+    with cluster._world() as world:
+        assert ended == [view_of(cluster._job(world, job.key), cluster.epoch) for job in ended]
     assert all(task.node and task.ended is not None for job in ended for task in job.tasks)
     with pytest.raises(ClusterError, match="no job"):
         cluster.job("ann~nobody")
@@ -95,6 +100,9 @@ def test_it_holds_until_something_happens_by_itself(busy: Bench) -> None:
     assert any(job.state.value == "Succeeded" for job in cluster.jobs()), "the job of five minutes has ended"
     assert is_alive(cluster)
     assert looked(cluster) == from_world(busy)
+    events = [event for event in cluster.events() if event.subject == "job/ann~one"]
+    for number, event in enumerate(events):  # the last of them are not stored yet
+        assert cluster.events(event.subject, event.number) == events[number + 1 :]
 
 
 def test_it_does_not_hold_after_somebody_who_writes_none(busy: Bench) -> None:
@@ -141,5 +149,13 @@ def test_a_large_cluster_is_not_written_down(busy: Bench, monkeypatch: pytest.Mo
 def test_whoever_has_the_world_at_hand_asks_it(busy: Bench) -> None:
     """A server answers thousands of requests: it reads the world once."""
     assert is_alive(busy.cluster)
-    with busy.cluster._still() as found:
-        assert found is None
+    with busy.cluster._look() as views:
+        assert isinstance(views, WorldViews)
+
+
+def test_whoever_has_the_world_at_hand_sees_what_others_do(busy: Bench) -> None:
+    with busy.cluster._world():
+        pass
+    node = busy.again().set_node(busy.cluster.nodes()[0].machine.name, NodeChange.CORDON)
+    assert node == busy.cluster.nodes()[0]
+    assert node.condition is NodeCondition.CORDONED

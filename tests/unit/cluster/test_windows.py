@@ -232,7 +232,7 @@ def _running(lab: Bench) -> set[tuple[str, str, int]]:
 
 
 def _valid(lab: Bench) -> None:
-    with lab.cluster._live._world() as world:
+    with lab.cluster._world() as world:
         assert world.dispatcher.engine is not None
         validate(world.dispatcher.engine.state)
 
