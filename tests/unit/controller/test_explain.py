@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes import jobs
+from paictl.cluster.jobwords import refuse_many_tasks
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
@@ -172,7 +172,7 @@ def test_of_clients_that_submit_at_the_very_same_time_each_gets_in_for_whom_ther
     files = dict(preset_files("three-tenants"))
     cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
     together, alone = threading.Barrier(len(tasks), timeout=20), threading.Lock()
-    answered, ask = kube.request, jobs.refuse_many_tasks
+    answered, ask = kube.request, refuse_many_tasks
 
     def one_at_a_time(*args: Any, **options: Any) -> Any:
         with alone:
@@ -195,7 +195,7 @@ def test_of_clients_that_submit_at_the_very_same_time_each_gets_in_for_whom_ther
         return True
 
     monkeypatch.setattr(kube, "request", one_at_a_time)
-    monkeypatch.setattr(jobs, "refuse_many_tasks", in_step)
+    monkeypatch.setattr("paictl.cluster.kubernetes.jobs.refuse_many_tasks", in_step)
     with ThreadPoolExecutor(len(tasks)) as clients:
         got_in = list(clients.map(submitted, range(len(tasks))))
     assert sum(got_in) == taken
