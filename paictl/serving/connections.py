@@ -7,6 +7,7 @@ them would leave no room for kube-scheduler, or for users who are signed in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import ipaddress
 import itertools
@@ -252,8 +253,9 @@ def serving(
 ) -> uvicorn.Config:  # fmt: skip
     """How HTTP is served; with an authority clients may show a certificate, which then has to be one of its own.
 
-    Raises `OSError` if a certificate or key cannot be used.
+    The process may have as many files open as it can from now on. Raises `OSError` if a certificate or key cannot be used.
     """
+    _allow_files()
     config = uvicorn.Config(
         app,
         host=host,
@@ -276,3 +278,16 @@ def serving(
     )
     config.load()
     return config
+
+
+def _allow_files() -> None:
+    """Raise the limit of open files as far as it goes.
+
+    A connection counts here only once its TLS handshake is over, for which it has a minute. 1,024 files, the usual
+    limit, are fewer than one address can have of such: nobody else could connect.
+    """
+    import resource  # only on POSIX
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

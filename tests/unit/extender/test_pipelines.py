@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
 
 from paictl.serving import connections
+from tests.conftest import ROOT
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -90,3 +93,19 @@ def test_who_takes_no_answer_gives_way(harness: Harness, monkeypatch: pytest.Mon
                 assert fresh.filter(harness.create(made), NODES)["NodeNames"]
         for raw in strangers:
             raw.close()
+
+
+OPENING = """
+import resource
+from paictl.serving.connections import serving
+
+most = min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+serving(None, "127.0.0.1", 0)
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
+"""
+
+
+def test_a_server_may_have_more_files_open_than_a_stranger_has_connections_in_a_handshake() -> None:
+    done = subprocess.run([sys.executable, "-c", OPENING], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "True\n"
