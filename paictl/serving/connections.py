@@ -253,7 +253,8 @@ def serving(
 ) -> uvicorn.Config:  # fmt: skip
     """How HTTP is served; with an authority clients may show a certificate, which then has to be one of its own.
 
-    The process may have as many files open as it can from now on. Raises `OSError` if a certificate or key cannot be used.
+    The process may have as many files open as it can from now on. Raises `OSError` if a certificate or key cannot be
+    used.
     """
     _allow_files()
     config = uvicorn.Config(
