@@ -18,6 +18,7 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Identity,
+    Jobs,
     Metered,
     Port,
     Scheduling,
@@ -96,7 +97,7 @@ def turnover(before: Files, after: Files) -> Turnover:
     return Turnover(names_before - names_after, names_after - names_before)
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Protocol):
+class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Protocol):
     """What is needed of a cluster to push to it."""
 
 

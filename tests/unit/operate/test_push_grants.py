@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cluster.interface import Cluster, ConflictError
+from paictl.cluster.interface import Cluster, ClusterError, ConflictError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.presets import preset_files
 from paictl.cluster.storages import Storage
 from paictl.cluster.templates import JobTemplate, TemplateLibrary
 from paictl.operate.pushing.plan import PushPlan, newest, plan_of, plan_rollback, send
+from paictl.scheduler.wire import GRANTED
 from tests.contract.conftest import embedded
 from tests.unit.cluster.fakekube import FakeKube
 
@@ -144,3 +145,34 @@ def test_a_grant_that_cannot_be_taken_is_said_with_what_was_stored(
     version = newest(cluster)
     assert version is not None
     assert version.number == 2
+
+
+def test_jobs_and_namespaces_of_an_earlier_virtual_cluster_are_named(tmp_path: Path) -> None:
+    contract = embedded(tmp_path)
+    for number in range(3):
+        contract.submit(f"old{number}", vc="vc1")
+    contract.cluster.stop_job("ann~old0")
+    contract.submit("other")
+    send(contract.cluster, without_vc1(contract.cluster), "without")
+    (note,) = [note for note in with_vc1(contract.cluster).notes if "jobs" in note]
+    assert note.startswith("2 jobs of an earlier virtual cluster vc1 have not ended and will use the new one: ")
+    assert "ann~old1, ann~old2; to stop one: paictl job stop USER~NAME" in note
+
+    cluster = on_kubernetes(tmp_path)
+    assert isinstance(cluster, KubernetesCluster)
+    for name, vcs in {"team": "vc1", "both": "default, vc1", "all": "*", "else": "default,vc10"}.items():
+        metadata = {"name": name, "annotations": {GRANTED: vcs}}
+        cluster._client.request("POST", "/api/v1/namespaces", {"metadata": metadata})
+    send(cluster, without_vc1(cluster), "without")
+    (note,) = [note for note in with_vc1(cluster).notes if "namespaces" in note]
+    assert ": both, team; to take that back: kubectl annotate namespace NAME" in note
+
+
+def test_what_cannot_be_read_keeps_no_push_from_its_plan(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ClusterError("the list is corrupt")
+
+    monkeypatch.setattr(type(cluster), "storages", broken)
+    assert {note.partition(" is no longer")[0] for note in without_vc1(cluster).notes} == {
+        "template library both", "template library own",
+    }  # fmt: skip
