@@ -2,8 +2,8 @@
 
 Grants are kept by the name of a virtual cluster, outside of the configuration. They end with the push that removes it;
 what is left all the same (granted until the scheduler loaded that push, or removed by an earlier version of paictl)
-ends before the push that brings the name back. Grants to users and to namespaces stay, and so do jobs that have not
-ended, because the same tenant may be back: whoever pushes is told of them (here and by `granted_before`).
+ends before the push that brings the name back. Grants to users and to namespaces stay, and so do reservations and jobs
+that have not ended, because the same tenant may be back: whoever pushes is told of them (here and by `granted_before`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from paictl.cluster.capabilities import GrantsNamespaces
-from paictl.cluster.interface import ClusterError, Jobs, Stored, Templated
+from paictl.cluster.interface import ClusterError, Jobs, Reserving, Stored, Templated
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, listed, text
 from paictl.scheduler.wire import GRANTED
 
 
-class GrantPorts(Stored, Templated, Jobs, Protocol):
+class GrantPorts(Stored, Templated, Jobs, Reserving, Protocol):
     """What grants need of a cluster."""
 
 
@@ -40,7 +40,7 @@ def grant_notes(cluster: GrantPorts, turnover: Turnover) -> tuple[Text, ...]:
     if not (turnover.removed or turnover.added):
         return ()
     notes: list[Text] = []
-    for kind in (_storage_notes, _library_notes, _job_notes, _namespace_notes):
+    for kind in (_storage_notes, _library_notes, _job_notes, _reservation_notes, _namespace_notes):
         with suppress(ClusterError):
             notes += kind(cluster, turnover)
     return tuple(notes)
@@ -91,6 +91,16 @@ def _job_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
                 "{count} jobs of an earlier virtual cluster {vc} have not ended and will use the new one: {jobs}; to "
                 "stop one: paictl job stop USER~NAME",
                 len(keys), vc=vc, jobs=listed(keys),
+            )  # fmt: skip
+
+
+def _reservation_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
+    for reservation in cluster.reservations() if turnover.added else ():
+        if reservation.vc in turnover.added:
+            yield text(
+                "reservation {name} of an earlier virtual cluster {vc} will keep cells of the new one; to remove it: "
+                "paictl reservation remove {name}",
+                name=reservation.name, vc=reservation.vc,
             )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from paictl.cluster.interface import (
     Jobs,
     Metered,
     Port,
+    Reserving,
     Scheduling,
     Services,
     Stored,
@@ -97,7 +98,7 @@ def turnover(before: Files, after: Files) -> Turnover:
     return Turnover(names_before - names_after, names_after - names_before)
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Protocol):
+class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Reserving, Protocol):
     """What is needed of a cluster to push to it."""
 
 

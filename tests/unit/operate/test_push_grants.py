@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from paictl.cluster.interface import Cluster, ClusterError, ConflictError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.presets import preset_files
+from paictl.cluster.reservations import ReservationRequest
 from paictl.cluster.storages import Storage
 from paictl.cluster.templates import JobTemplate, TemplateLibrary
 from paictl.operate.pushing.plan import PushPlan, newest, plan_of, plan_rollback, send
 from paictl.scheduler.wire import GRANTED
+from paictl.units import Millis
 from tests.contract.conftest import embedded
 from tests.unit.cluster.fakekube import FakeKube
 
@@ -147,16 +150,25 @@ def test_a_grant_that_cannot_be_taken_is_said_with_what_was_stored(
     assert version.number == 2
 
 
-def test_jobs_and_namespaces_of_an_earlier_virtual_cluster_are_named(tmp_path: Path) -> None:
+def test_jobs_reservations_and_namespaces_of_an_earlier_virtual_cluster_are_named(tmp_path: Path) -> None:
     contract = embedded(tmp_path)
     for number in range(3):
         contract.submit(f"old{number}", vc="vc1")
     contract.cluster.stop_job("ann~old0")
     contract.submit("other")
+    start = contract.cluster.now + timedelta(days=2)
+    request = ReservationRequest(Millis(3_600_000), start, "vc1", 1, "GPU-NODE", name="nightly")
+    for number in (1, 2):
+        contract.cluster.stop_job(f"ann~old{number}")
+    contract.cluster.add_reservation(request)
+    for number in (3, 4):
+        contract.submit(f"old{number}", vc="vc1", max_run_time="1h")
     send(contract.cluster, without_vc1(contract.cluster), "without")
     (note,) = [note for note in with_vc1(contract.cluster).notes if "jobs" in note]
     assert note.startswith("2 jobs of an earlier virtual cluster vc1 have not ended and will use the new one: ")
-    assert "ann~old1, ann~old2; to stop one: paictl job stop USER~NAME" in note
+    assert "ann~old3, ann~old4; to stop one: paictl job stop USER~NAME" in note
+    (note,) = [note for note in with_vc1(contract.cluster).notes if "reservation" in note]
+    assert note.startswith("reservation nightly of an earlier virtual cluster vc1 will keep cells of the new one")
 
     cluster = on_kubernetes(tmp_path)
     assert isinstance(cluster, KubernetesCluster)
