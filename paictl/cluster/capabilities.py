@@ -147,6 +147,14 @@ class PersonalAccess(Protocol):
 
 
 @runtime_checkable
+class GrantsNamespaces(Protocol):
+    """A cluster in which pods of namespaces use the virtual clusters that were granted to these."""
+
+    def granted_namespaces(self) -> Mapping[str, Sequence[str]]:
+        """The virtual clusters granted to each namespace, as they are written there; those without any are left out."""
+
+
+@runtime_checkable
 class Diagnosed(Protocol):
     """A cluster whose services are programs, with logs."""
 

@@ -246,7 +246,7 @@ def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
         order = PushRequest(folder)
         push_plan = plan(cluster, order)
         if push_plan.changes:
-            send(cluster, push_plan, site.mark, order)
+            send(cluster, push_plan, site.mark, order, keep_grants=True)
 
 
 def _masters(nodes: Iterable[NodeView]) -> list[str]:
@@ -281,7 +281,7 @@ def _give_back(cluster: Cluster, site: LabSite) -> None:
     before = [version for version in versions if not _MARK.match(version.message)]
     if before and versions[-1].message.startswith(site.mark):
         rollback = plan_rollback(cluster, before[-1].number)
-        send(cluster, rollback, f"as before {site.mark}")
+        send(cluster, rollback, f"as before {site.mark}", keep_grants=True)
 
 
 def _perform(cluster: Cluster, action: Action, names: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ them would leave no room for kube-scheduler, or for users who are signed in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import ipaddress
 import itertools
@@ -32,6 +33,10 @@ PER_ADDRESS: Final = CONNECTIONS // 2
 """Unfinished requests of strangers from one address; the oldest of them goes."""
 HEAD: Final = 64 << 10
 """Bytes of the head of a request."""
+PIPELINED: Final = 8
+"""Requests that may wait on a connection until those before them are answered: no browser or kube-scheduler has any."""
+STALLED: Final = 60.0
+"""Seconds in which a client has to take more of an answer that is too long for the buffers between."""
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
 
@@ -68,11 +73,16 @@ def subscriber(address: str) -> str:
     return str(ip) if ip.version == 4 else str(ipaddress.IPv6Network((ip, 64), strict=False))
 
 
+class _PipelineError(Exception):
+    """A connection with too many requests at once; the parser reads no further."""
+
+
 class PatientProtocol(HttpToolsProtocol):
     """HTTP of uvicorn, with an end to waiting for the rest of a request, and room for those who finish theirs."""
 
     _head_due: asyncio.TimerHandle | None = None
     _body_due: asyncio.TimerHandle | None = None
+    _taken_due: asyncio.TimerHandle | None = None
     _head = 0
     _turn = 0
     """When it fell silent or began to send, among all others: a clock would have ties."""
@@ -120,9 +130,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is the sender's turn: no request, or one that is not there whole; there is no cycle at first."""
+        """Whether it is the sender's turn: no request, one that is not there whole, or an answer that is not taken.
+
+        There is no cycle at first.
+        """
         cycle = cast("Any", self).cycle
-        return bool(cycle is None or cycle.response_complete or (cycle.more_body and not self.flow.read_paused))
+        if cycle is None or cycle.response_complete or self.flow.write_paused:
+            return True
+        return bool(cycle.more_body and not self.flow.read_paused)
 
     @property
     def is_known(self) -> bool:
@@ -148,7 +163,20 @@ class PatientProtocol(HttpToolsProtocol):
         """Nothing is awaited any more."""
         self._heard_head()
         self._heard_body()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client takes nothing, and the buffers are full."""
+        super().pause_writing()
+        self._turn = next(_TURNS)
+        if self._taken_due is None:
+            self._taken_due = self.loop.call_later(STALLED, self.give_up)
+
+    def resume_writing(self) -> None:
+        """The client has taken something."""
+        self._taken()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request; a head without end is none."""
@@ -170,8 +198,15 @@ class PatientProtocol(HttpToolsProtocol):
             self._await_head()
 
     def on_headers_complete(self) -> None:
-        """The head is whole; the body has to come soon, whether anybody reads it or not."""
+        """The head is whole; the body has to come soon, whether anybody reads it or not.
+
+        uvicorn makes a request of each that is in the bytes it has got, 6,000 of them at once, before it stops reading:
+        they would cost forty times the memory of these bytes, and seconds until anybody else is answered.
+        """
         self._heard_head()
+        if len(self.pipeline) >= PIPELINED:
+            self.give_up()
+            raise _PipelineError
         super().on_headers_complete()
         self._body_due = self.loop.call_later(2 * bodies.PATIENCE, self._miss_body)
 
@@ -194,6 +229,11 @@ class PatientProtocol(HttpToolsProtocol):
             self._head_due.cancel()
             self._head_due = None
 
+    def _taken(self) -> None:
+        if self._taken_due is not None:
+            self._taken_due.cancel()
+            self._taken_due = None
+
     def _heard_body(self) -> None:
         if self._body_due is not None:
             self._body_due.cancel()
@@ -213,8 +253,10 @@ def serving(
 ) -> uvicorn.Config:  # fmt: skip
     """How HTTP is served; with an authority clients may show a certificate, which then has to be one of its own.
 
-    Raises `OSError` if a certificate or key cannot be used.
+    The process may have as many files open as it can from now on. Raises `OSError` if a certificate or key cannot be
+    used.
     """
+    _allow_files()
     config = uvicorn.Config(
         app,
         host=host,
@@ -237,3 +279,16 @@ def serving(
     )
     config.load()
     return config
+
+
+def _allow_files() -> None:
+    """Raise the limit of open files as far as it goes.
+
+    A connection counts here only once its TLS handshake is over, for which it has a minute. 1,024 files, the usual
+    limit, are fewer than one address can have of such: nobody else could connect.
+    """
+    import resource  # only on POSIX
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

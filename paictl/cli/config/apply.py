@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.asking import ClusterId, Yes, check_id, confirm
 from paictl.cli.clusters import StateOption, noted, open_cluster
-from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
+from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan, with_users
 from paictl.i18n import text
 from paictl.operate.pushing import Mode
 from paictl.operate.pushing.plan import PushRequest, read_plan, send, write_plan
@@ -60,7 +60,7 @@ def apply(
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     made, message = read_plan(file, cluster, path)
-    show_plan(made)
+    show_plan(with_users(cluster, made))
     confirm(
         text("cluster {name} gets a new configuration", name=cluster.name),
         cluster.name,

@@ -105,8 +105,12 @@ def planned(cluster: Cluster, order: PushRequest) -> PushPlan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
     with showing_reports(), showing_contested():
         made = plan(cluster, order)
-    added = {vc.name for vc in made.vcs if vc.change == "added"} if made.base else set()
-    return replace(made, notes=(*made.notes, *granted_before(cluster.users, added)))
+    return with_users(cluster, made)
+
+
+def with_users(cluster: Cluster, made: PushPlan) -> PushPlan:
+    """A plan that also says which users have what was granted to them when others had the name of a new tenant."""
+    return replace(made, notes=(*made.notes, *granted_before(cluster.users, made.turnover.added)))
 
 
 @contextmanager
@@ -304,7 +308,7 @@ def rollback(
     """Store an older version as the newest; keys added since then are removed."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    made = plan_rollback(cluster, number)
+    made = with_users(cluster, plan_rollback(cluster, number))
     if not made.changes:
         console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return

@@ -229,7 +229,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         key=data["key"],
         number=data["number"],
         data=data["data"],
-        job=Job.from_mapping(data["data"]),
+        job=Job.from_mapping(_in_order(data["data"], tasks)),
         plan=load_plan(data["plan"]),
         durations=data["durations"],
         submitted=Millis(data["submitted"]),
@@ -246,6 +246,12 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         repairs=[TaskRepair(*row) for row in data.get("repairs", ())],
         tags=tuple(data.get("tags", ())),
     )
+
+
+def _in_order(data: Mapping[str, Any], tasks: Iterable[TaskStatus]) -> Mapping[str, Any]:
+    """A job with its task roles in the order of its tasks: earlier versions stored them in that of the alphabet."""
+    roles = data["taskRoles"]
+    return {**data, "taskRoles": {**{task.role: roles[task.role] for task in tasks}, **roles}}
 
 
 def dump_plan(plan: JobPlan) -> dict[str, Any]:

@@ -391,7 +391,8 @@ def _remove_drafts(folder: Path) -> None:
 
 
 def _json(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    """Data as JSON, keys in their order: a job's task roles are numbered in that of its file."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 @contextmanager

@@ -63,6 +63,7 @@ from paictl.i18n import text
 from paictl.remote import Pipes
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
+from paictl.scheduler.wire import GRANTED
 from paictl.units import DurationError, Millis, millis_between, parse_duration
 from paictl.workload.usagebook import UsageBook
 
@@ -490,6 +491,16 @@ class KubernetesCluster:
         """Store a new version, secrets in a Secret of its own; as the port says."""
         with told():
             return self._pusher.push(files, message, self.name, base=base, secrets=secrets or {})
+
+    def granted_namespaces(self) -> Mapping[str, Sequence[str]]:
+        """The virtual clusters granted to each namespace by its annotation."""
+        with told():
+            pages = [page for _, page in self._client.list("/api/v1/namespaces")]
+        written = {
+            str(space["metadata"]["name"]): str((space["metadata"].get("annotations") or {}).get(GRANTED, ""))
+            for page in pages for space in page
+        }  # fmt: skip
+        return {name: tuple(part.strip() for part in vcs.split(",")) for name, vcs in written.items() if vcs}
 
     @property
     def users(self) -> KubernetesUsers:

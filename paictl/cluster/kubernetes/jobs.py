@@ -84,24 +84,25 @@ class JobStore:
         limits, plans = configuration.sharing.task_limits, [taken.plan for taken in jobs]
         refuse_many_tasks(limits, plans, self._tasks_of)
         at = datetime.now(UTC)
-        made = [
-            self._make(request, taken, at + timedelta(microseconds=place))
-            for place, (request, taken) in enumerate(zip(requests, jobs, strict=True))
-        ]
+        made: list[JobView] = []
+        version = ""
+        for place, (request, taken) in enumerate(zip(requests, jobs, strict=True)):
+            job, version = self._make(request, taken, at + timedelta(microseconds=place))
+            made.append(job)
         keys = {job.key for job in made}
-        try:  # once more with these in place: of two clients at once, at least one sees the jobs of the other
-            refuse_many_tasks(limits, plans, lambda user: self._tasks_of(user, keys))
+        try:  # of clients at once each counts what was there when its own came: the first has room, all have an order
+            refuse_many_tasks(limits, plans, lambda user: self._tasks_of(user, keys, version))
         except ClusterError:
             for key in keys:
                 delete(self._client, paijobs_path(object_name(key)))
             raise
         return made
 
-    def _tasks_of(self, user: str, besides: Collection[str] = ()) -> int:
-        """Tasks of a user's jobs that have not ended, without those of some keys."""
+    def _tasks_of(self, user: str, besides: Collection[str] = (), version: str = "") -> int:
+        """Tasks of a user's jobs that have not ended, without those of some keys; as they were at a `version`."""
         return sum(
             pai.tasks
-            for pai in self._all()
+            for pai in self._all(version)
             if pai.user == user and pai.key not in besides and (pai.record is None or not pai.record.status.state.final)
         )
 
@@ -124,8 +125,8 @@ class JobStore:
                 raise name_taken(key)
             seen.add(key)
 
-    def _make(self, request: JobRequest, taken: Taken, now: datetime) -> JobView:
-        """Make one job: first what it needs, then itself, then it owns what it needs.
+    def _make(self, request: JobRequest, taken: Taken, now: datetime) -> tuple[JobView, str]:
+        """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.
 
         Who is killed in between leaves a Secret that nobody reads or owns.
         """
@@ -142,7 +143,8 @@ class JobStore:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
             raise name_taken(taken.key)
         devices = sum(group.leaves for group in taken.plan.groups.values())
-        return replace(view_of(self._noted(made), ()), devices=devices, reason="")
+        view = replace(view_of(self._noted(made), ()), devices=devices, reason="")
+        return view, str(made["metadata"]["resourceVersion"])
 
     def _create(self, path: str, body: Json) -> Json | None:
         try:
@@ -208,9 +210,11 @@ class JobStore:
             raise no_job([pai.key for pai in in_order(self._all())], key)
         return pai
 
-    def _all(self) -> Iterator[PaiJob]:
+    def _all(self, version: str = "") -> Iterator[PaiJob]:
+        """All jobs; as they were at a version of one of them if it is given."""
+        then = {"resourceVersion": version, "resourceVersionMatch": "Exact"} if version else None
         try:
-            for _, page in self._client.list(paijobs_path()):
+            for _, page in self._client.list(paijobs_path(), then):
                 yield from map(read_paijob, page)
         except KubeError as error:
             if error.status != NOT_FOUND:

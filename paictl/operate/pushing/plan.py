@@ -18,10 +18,14 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Identity,
+    Jobs,
     Metered,
     Port,
+    Reserving,
     Scheduling,
     Services,
+    Stored,
+    Templated,
 )
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
@@ -41,6 +45,7 @@ from paictl.operate.pushing import Mode
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.folder import read
+from paictl.operate.pushing.grants import Turnover, end_grants, grant_notes
 from paictl.service.catalogue import load_catalogue
 from paictl.service.readiness import readers_of
 from paictl.units import rfc3339
@@ -84,7 +89,16 @@ def readers(cluster: EffectsPorts, differences: Iterable[FileDifference]) -> Rea
     )  # fmt: skip
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Protocol):
+def turnover(before: Files, after: Files) -> Turnover:
+    """Which virtual clusters go and come; none where one side has no configuration that can be counted."""
+    old, new = _capacity(before), _capacity(after)
+    if old is None or new is None:
+        return Turnover()
+    names_before, names_after = (frozenset(vc.name for vc in side.vcs) for side in (old, new))
+    return Turnover(names_before - names_after, names_after - names_before)
+
+
+class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Reserving, Protocol):
     """What is needed of a cluster to push to it."""
 
 
@@ -111,6 +125,8 @@ class PushPlan:
     warnings: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     vcs: tuple[VcChange, ...] = ()
+    turnover: Turnover = field(default_factory=Turnover)
+    """The virtual clusters whose grants end."""
     harmed: tuple[Impact, ...] = ()
     """Jobs that are worse off once the scheduler has loaded it."""
     readers: Readers = field(default_factory=Readers)
@@ -165,12 +181,12 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     _refuse_stale(cluster, order, files, versions)
     push = prepare_push(files, stored, order.drop)
     twice = refuse_twice(push.files, files)
-    texts = texts_of(push.files)
+    texts, names = texts_of(push.files), turnover(stored, push.files)
     warnings = (*check_merged(alone, push.files, stored, folder.files), *below_use(cluster, texts, folder.places))
     return PushPlan(
         cluster.name, versions[-1].number if versions else 0, texts, push.differences, _kept(push), warnings,
-        (*folder.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
-        _harmed(cluster, push.differences, texts), readers(cluster, push.differences), push.secrets,
+        (*folder.notes, *twice, *_unknown(cluster), *grant_notes(cluster, names)), vc_changes(stored, push.files),
+        names, _harmed(cluster, push.differences, texts), readers(cluster, push.differences), push.secrets,
     )  # fmt: skip
 
 
@@ -235,9 +251,10 @@ def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tupl
 def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, str]) -> PushPlan:
     """The plan to store files as they are, on a version."""
     before, after = of_texts(base.files if base else {}), of_texts(files)
-    differences = compare_files(before, after)
+    differences, names = compare_files(before, after), turnover(before, after)
     return PushPlan(
         cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(before, after),
+        notes=grant_notes(cluster, names), turnover=names,
         harmed=_harmed(cluster, differences, files), readers=readers(cluster, differences),
     )  # fmt: skip
 
@@ -269,18 +286,33 @@ def plan_rollback(cluster: PushPorts, number: int) -> PushPlan:
     return plan_of(cluster, newest(cluster), cluster.configuration(number).files)
 
 
-def send(cluster: PushPorts, made: PushPlan, message: str, order: PushRequest | None = None) -> ConfigVersion:
+def send(
+    cluster: PushPorts, made: PushPlan, message: str, order: PushRequest | None = None, *, keep_grants: bool = False
+) -> ConfigVersion:
     """Store what a plan says as a new version.
+
+    Storages and template libraries are taken from the virtual clusters that it removes, once it is stored, and from
+    those of earlier times whose names it gives to new ones, before; with `keep_grants` from none: for a configuration
+    that is there for a time only.
 
     Raises `ConflictError` if the cluster has moved since it was made; where the `order` is given that it was made of,
     the error is the `StaleFilesError` with what others changed, if they changed anything.
     """
+    ends = Turnover() if keep_grants else made.turnover
+    end_grants(cluster, ends.added)
     try:
-        return cluster.push(made.files, message, base=made.base, secrets=made.secrets)
+        version = cluster.push(made.files, message, base=made.base, secrets=made.secrets)
     except ConflictError:
         if order is not None:
             plan(cluster, replace(order, base=made.base))
         raise
+    try:
+        end_grants(cluster, ends.removed)
+    except PaictlError as error:
+        error.hint = text("version {number} is stored; end the grants noted above yourself: "
+                          "paictl storage grant NAME --revoke VC", number=version.number)  # fmt: skip
+        raise
+    return version
 
 
 _FORM: Final = {"kind": "paictl-config-plan", "schemaVersion": 1}

@@ -128,14 +128,17 @@ class KubeClient:
 
     def list(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
         """A list page by page: the resource version of the whole list, and the objects of the page."""
-        token = ""
+        asked: dict[str, object] = {**(query or {}), "limit": PAGE}
         while True:
-            page = self.get(path, query={**(query or {}), "limit": PAGE, **({"continue": token} if token else {})})
+            page = self.get(path, query=asked)
             about = page.get("metadata") or {}
             yield str(about.get("resourceVersion", "")), page.get("items") or []
             token = about.get("continue") or ""
             if not token:
                 return
+            for first_only in ("resourceVersion", "resourceVersionMatch"):  # the token says it, and both are refused
+                asked.pop(first_only, None)
+            asked["continue"] = token
 
     def open(self, path: str, query: Mapping[str, object], read: float) -> Stream:
         """A watch: lines for as long as the server sends some at least every `read` seconds."""

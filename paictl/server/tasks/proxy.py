@@ -38,11 +38,13 @@ STRANGERS: Final = 64
 EACH: Final = 32
 """Of these those of one account."""
 SILENT: Final = 120.0
-"""Seconds in which the next piece of a request's body has to come."""
+"""Seconds in which the next piece of a request's body has to come, and a piece of an answer has to be taken."""
 TRUSTED: Final = 10.0
 """Seconds for which an admitted caller is not checked again."""
 RECHECK: Final = 30.0
 """Seconds after which the caller of an open WebSocket is checked again."""
+_LAST: Final = {"Connection": "close"}
+"""With the answer to a stranger: on one connection it could send thousands of requests at once."""
 _PIECE: Final = 1 << 16
 _REMEMBERED: Final = 1000
 _TURNS: Final = itertools.count()
@@ -69,10 +71,14 @@ class _End:
         return event  # type: ignore[return-value]
 
     async def send(self, event: h11.Event) -> None:
-        """Send an event, when the other side has room for it."""
+        """Send an event when the other side has room for it; raises `TimeoutError` if it takes nothing for `SILENT`."""
         if data := self.http.send(event):
             self.writer.write(data)
-            await self.writer.drain()
+            try:
+                await asyncio.wait_for(self.writer.drain(), SILENT)
+            except TimeoutError:
+                self.writer.transport.abort()  # a polite end would wait for the same
+                raise
 
     def rest(self) -> bytes:
         """What came behind the last event, once HTTP is over."""
@@ -211,13 +217,15 @@ class TaskProxy:
             if browser.http.our_state is not h11.SEND_RESPONSE:
                 return False
             language = i18n.known(fields.get("accept-language", "")) or "en"
-            await _say(browser, request, error.status, in_language(error.message, language), error.headers)
+            rows = {**error.headers, **({} if visit.known else _LAST)}
+            await _say(browser, request, error.status, in_language(error.message, language), rows)
         finally:
             _ACCESS.info(
                 "%s %s tasks %s %s %.1f ms", sender.address or "-", who, request.method.decode(), visit.status,
                 (time.perf_counter() - began) * 1000,
             )  # fmt: skip
-        return browser.http.our_state is h11.DONE and browser.http.their_state is h11.DONE
+        await asyncio.sleep(0)  # what has come already would be answered before anybody else is
+        return visit.known and browser.http.our_state is h11.DONE and browser.http.their_state is h11.DONE
 
     async def _answered(
         self, visit: _Visit, request: h11.Request, fields: dict[str, str], sender: Sender
@@ -256,7 +264,7 @@ class TaskProxy:
         token = await self._asked(lambda cluster: access.entered(cluster, ticket, label), visit.address)
         cookie = access.cookie(token, secure=sender.secure)
         visit.status = 303
-        await _say(visit.browser, request, 303, "", {"Location": "/", "Set-Cookie": cookie})
+        await _say(visit.browser, request, 303, "", {"Location": "/", "Set-Cookie": cookie, **_LAST})
 
     async def _asked(self, question: Callable[[Cluster], T], address: str) -> T:
         """What the cluster answers; the question counts as its sender's while it waits. Raises `ApiError`."""

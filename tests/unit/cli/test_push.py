@@ -79,6 +79,28 @@ def test_who_was_granted_an_earlier_virtual_cluster_of_the_name_of_a_new_one_is_
     assert "virtual cluster vc1 is new, and an earlier one of this name was granted to bob; " in done.err
 
 
+@pytest.mark.parametrize("way", ["push", "rollback", "plan"])
+def test_however_its_name_comes_back_a_new_tenant_is_warned_of_and_gets_no_storage(
+    paictl: Paictl, tmp_path: Path, way: str
+) -> None:
+    assert paictl("user", "add", "bob", "--vc", "vc1", "--generate-password", str(tmp_path / "password")).code == 0
+    assert paictl("storage", "add", "data", "--nfs", "10.0.0.9:/data", "--vc", "vc1").code == 0
+    folder = pull(paictl, tmp_path / "config")
+    edit(folder, VC1, "")
+    done = push(paictl, folder)
+    assert "storage data is no longer granted to vc1, which is removed" in done.err, done.err
+    edit(folder, "    virtualClusters:\n", f"    virtualClusters:\n{VC1}")
+    if way == "plan":
+        file = str(tmp_path / "plan.json")
+        assert paictl("config", "plan", "-p", str(folder), "-o", file).code == 0
+        done = paictl("config", "apply", file, "-y")
+    else:
+        done = push(paictl, folder) if way == "push" else paictl("config", "rollback", "1", "-y")
+    assert done.code == 0, done.err
+    assert "an earlier one of this name was granted to bob; " in done.err
+    assert paictl("storage", "list", "-o", "json").data[0]["vcs"] == []
+
+
 # --- two administrators
 
 

@@ -165,6 +165,15 @@ def test_a_push_says_which_services_to_refresh_and_which_to_start(paictl: Paictl
     assert "to load it: paictl service start -n rest-server\n" in said
 
 
+def test_a_push_of_sharing_says_that_the_scheduler_has_to_load_it(paictl: Paictl, pulled: Path) -> None:
+    path = pulled / "services-configuration.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + "sharing: {task-limits: [{tasks: 9}]}\n", encoding="utf-8")
+    said = paictl("config", "push", "-p", str(pulled), "-y").err
+    assert "to load it: paictl service refresh -n hivedscheduler\n" in said
+    said = paictl("usage", "budget", "set", "--vc", "vc1", "--hours", "5", "-y").err
+    assert "to load it: paictl service refresh -n hivedscheduler\n" in said
+
+
 def test_a_push_asks_and_a_dry_run_does_not(paictl: Paictl, pulled: Path) -> None:
     edit(pulled, "vc1:", "vc2:")
     done = paictl("config", "push", "-p", str(pulled))

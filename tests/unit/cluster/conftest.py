@@ -37,20 +37,21 @@ class Bench:
             extras["maxRunTime"] = limit
         if (restart := options.pop("restart", None)) is not None:
             extras["restart"] = restart
+        role = {
+            "dockerImage": "image",
+            "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
+            "commands": options.pop("commands", ["sleep 5m"]),
+        }
+        roles = {"train": {"instances": instances, **role}}
+        if helpers := options.pop("helpers", 0):
+            roles["ps"] = {"instances": helpers, **role}  # after the other, though not by the alphabet
         return {
             "protocolVersion": 2,
             "name": name,
             "type": "job",
             "jobRetryCount": options.pop("retries", 0),
             "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-            "taskRoles": {
-                "train": {
-                    "instances": instances,
-                    "dockerImage": "image",
-                    "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
-                    "commands": options.pop("commands", ["sleep 5m"]),
-                }
-            },
+            "taskRoles": roles,
             "defaults": {"virtualCluster": vc},
             "extras": extras,
         }

@@ -19,7 +19,8 @@ class FakeKube(KubeClient):
     def __init__(self, objects: dict[str, Json] | None = None) -> None:
         self.server, self.context, self.authority, self.date = "https://fake:6443", "fake", "system", START
         self.objects: dict[str, Json] = {} if objects is None else objects
-        self.objects.setdefault("/api/v1/namespaces/kube-system", {"metadata": {"creationTimestamp": _stamp()}})
+        oldest = {"metadata": {"name": "kube-system", "creationTimestamp": _stamp()}}
+        self.objects.setdefault("/api/v1/namespaces/kube-system", oldest)
         self.requests: list[tuple[str, str]] = []
         self.lacks: tuple[str, ...] = ()
         """Kinds that it does not have."""
@@ -57,6 +58,7 @@ class FakeKube(KubeClient):
             "daemonsets",
             "poddisruptionbudgets",
             "usagebooks",
+            "namespaces",
         ):
             return {"items": self._listed(path, query)}
         if path not in self.objects:

@@ -72,13 +72,14 @@ class Commands(RuleBasedStateMachine):
         shape=shapes, vc=st.integers(0, 3), priority=st.sampled_from(list(PRIORITIES)), gang=st.booleans(),
         lazy=st.booleans(), minutes=st.sampled_from([0, 1, 5, 30, -1]), retries=st.sampled_from([0, 0, 1, -1]),
         name=st.integers(0, 1000), limit=st.sampled_from([None, None, "3m", "1h"]),
+        helpers=st.sampled_from([0, 0, 1, 2]),
     )  # fmt: skip
     def submit(self, shape: tuple[int, int], vc: int, priority: str, minutes: int, **more: Any) -> None:
         instances, gpu = shape
         vcs = [*PRESETS[self.preset].vcs, "nowhere"]
         hived = {"lazyPreemptionEnable": more["lazy"]}
         options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived,
-                   "max_run_time": more["limit"]}  # fmt: skip
+                   "max_run_time": more["limit"], "helpers": more["helpers"]}  # fmt: skip
         name = f"job{more['name'] % (len(self.names) + 3)}"
         data = self.bench.job(name, vcs[min(vc, len(vcs) - 1)], **options)
         duration = FOREVER if minutes < 0 else Millis(minutes * MINUTE)

@@ -39,11 +39,15 @@ class FakeJobs(FakeKube):
         self.overlaps: list[str] = []
         """Pods that were made while some of an attempt before went on."""
         self.serial = 0
-        self.serial = 0
+        self.revision = 0
+        self.past: dict[str, list[Json]] = {}
+        """The jobs at each version at which one of them was written."""
         self.clock: Callable[[], str] = _stamp
         """The time at which pods start, and are rejected."""
 
     def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
+        if method == "GET" and path == JOBS and query.get("resourceVersionMatch") == "Exact":
+            return {"items": self.past[str(query["resourceVersion"])]}
         if method == "GET" and path in (JOBS, WORKS, PODS):
             found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
             return {"items": [one for one in found if _selected(one, str(query.get("labelSelector", "")))]}
@@ -60,6 +64,15 @@ class FakeJobs(FakeKube):
         if method == "PATCH" and path in self.objects:
             return self._kept(path, _merged(self.objects[path], body))
         return super()._done(method, path, body, query)
+
+    def _kept(self, path: str, body: Json) -> Json:
+        kept = super()._kept(path, body)
+        self.revision = max(self.revision + 1, int(kept["metadata"]["resourceVersion"]))
+        kept["metadata"]["resourceVersion"] = str(self.revision)
+        if path.startswith(f"{JOBS}/"):
+            jobs = [job for at, job in self.objects.items() if at.startswith(f"{JOBS}/")]
+            self.past[str(self.revision)] = copy.deepcopy(jobs)
+        return kept
 
     # --- Kubernetes
 

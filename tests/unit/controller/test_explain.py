@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paictl.cluster.jobwords import refuse_many_tasks
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.paijob.seen import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
@@ -159,6 +162,45 @@ def test_tasks_beyond_their_users_limit_are_not_taken_even_from_two_clients_at_o
             cluster(kube).submit([request({"a": {"instances": 2}})])
     assert [job.key for job in cluster(kube).jobs()] == ["ann~other"]
     assert cluster(kube).submit([request({"a": {"instances": 1}}), replace(request({"a": {}}), user="bob")])
+
+
+@pytest.mark.parametrize(("tasks", "taken"), [((3, 3), 1), ((4, 1), 1), ((2, 2), 2), ((2, 2, 2), 2), ((1, 1, 1), 3)])
+def test_of_clients_that_submit_at_the_very_same_time_each_gets_in_for_whom_there_is_room(
+    kube: FakeJobs, monkeypatch: pytest.MonkeyPatch, tasks: tuple[int, ...], taken: int
+) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
+    together, alone = threading.Barrier(len(tasks), timeout=20), threading.Lock()
+    answered, ask = kube.request, refuse_many_tasks
+
+    def one_at_a_time(*args: Any, **options: Any) -> Any:
+        with alone:
+            return answered(*args, **options)
+
+    def in_step(*args: Any) -> None:
+        """All have looked before any makes its job, all have made it before any looks again, or takes it back."""
+        together.wait()
+        try:
+            ask(*args)
+        finally:
+            together.wait()
+
+    def submitted(number: int) -> bool:
+        try:
+            cluster(kube).submit([request({"a": {"instances": tasks[number]}}, f"job{number}")])
+        except ClusterError as error:
+            assert "are limited to 4" in str(error)  # noqa: PT017 - most get in
+            return False
+        return True
+
+    monkeypatch.setattr(kube, "request", one_at_a_time)
+    monkeypatch.setattr("paictl.cluster.kubernetes.jobs.refuse_many_tasks", in_step)
+    with ThreadPoolExecutor(len(tasks)) as clients:
+        got_in = list(clients.map(submitted, range(len(tasks))))
+    assert sum(got_in) == taken
+    there = {job.key for job in cluster(kube).jobs()}
+    assert there == {f"ann~job{number}" for number, inside in enumerate(got_in) if inside}
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])

@@ -215,11 +215,16 @@ class Caller:
 
 
 @contextmanager
-def served(harness: Harness, guard: Guard | None = None, *files: Path) -> Iterator[Caller]:
-    """The harness over HTTP on a free port, with the server's own settings; over HTTPS with its files."""
+def served(harness: Harness, guard: Guard | None = None, *files: Path, buffer: int = 0) -> Iterator[Caller]:
+    """The harness over HTTP on a free port, with the server's own settings; over HTTPS with its files.
+
+    `buffer` is how many bytes the kernel keeps of an answer, if not as many as usual.
+    """
     metrics = DoorMetrics(lambda: harness.core)
     app = ExtenderApi(lambda: harness, metrics, guard=guard).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
+    if buffer:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
     sock.bind(("127.0.0.1", 0))
     server = uvicorn.Server(serving(app, "127.0.0.1", 0, *files))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

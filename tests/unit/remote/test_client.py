@@ -49,6 +49,8 @@ class _Server(BaseHTTPRequestHandler):
         first = int(query.get("continue", 0))
         if first and asked.path.endswith("/expired"):
             return 410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "the token is too old"}
+        if first and {"resourceVersion", "resourceVersionMatch"} & query.keys():
+            return 400, {"kind": "Status", "code": 400, "message": "resourceVersion is forbidden for continue"}
         after = min(first + int(query["limit"]), MANY)
         about = {"resourceVersion": "7"} | ({"continue": str(after)} if after < MANY else {})
         return 200, {"metadata": about, "items": [{"metadata": {"name": f"p{n}"}} for n in range(first, after)]}
@@ -123,6 +125,12 @@ def test_a_list_of_many_pages_is_read_to_its_end(tmp_path: Path, address: str) -
     assert {version for version, _ in pages} == {"7"}
     assert len(SEEN) == 3
     assert all("labelSelector=a%3Db" in path for path in SEEN), "each page is asked for the same objects"
+
+
+def test_a_list_as_of_a_version_is_read_to_its_end(tmp_path: Path, address: str) -> None:
+    pages = client(tmp_path, address).list("/many", {"resourceVersion": "7", "resourceVersionMatch": "Exact"})
+    assert sum(len(items) for _, items in pages) == MANY
+    assert ["resourceVersion=7&resourceVersionMatch=Exact" in path for path in SEEN] == [True, False, False]
 
 
 def test_a_list_whose_token_expires_is_an_error_and_not_half_a_list(tmp_path: Path, address: str) -> None:

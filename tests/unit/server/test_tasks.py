@@ -29,6 +29,8 @@ from tests.unit.server.test_api import submit
 
 OPEN: list[asyncio.StreamWriter] = []
 END = b"0\r\n\r\n"
+LARGE = 64 << 20
+"""Bytes of an answer that no buffers hold."""
 DIAL = EmbeddedCluster.dial
 SITE = TaskSite("http", "tasks.test")
 DESK = TaskAddress("ann", "one", "worker", 0, 8888)
@@ -78,6 +80,8 @@ class Upstream:
         elif head.startswith("GET /endless"):
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
             connection.recv(1)
+        elif head.startswith("GET /large"):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LARGE + bytes(LARGE))
         elif head.startswith("GET /stream"):
             connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n" + END)
         else:
