@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, T
 from paictl.operate import explaining
 from paictl.remote import Pipes
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, finish, live, opened, rack_of_jobs, request, role
+from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, finish, live, opened, rack_of_jobs, request, role
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
 from tests.e2e_kube.shell import Shell
 
@@ -239,3 +240,30 @@ def test_other_quotas_are_tried_on_the_jobs_that_it_has_run(
     assert "new.yaml promises nothing to 'B': 1 of their jobs run as opportunistic" in said
     named = shell.done("sim", "what-if", "--from-cluster", "--cluster", "pai", "--config", str(tmp_path / "new.yaml"))
     assert "old: configuration 1 (32 devices)" in named
+
+
+def test_of_submissions_at_the_same_time_those_get_in_for_which_a_limit_has_room(rig: JobRig, cluster: Cluster) -> None:
+    """The API server lists the jobs as they were when each one came."""
+    content = yaml.safe_load(files()["services-configuration.yaml"])
+    limited = {**content, "sharing": {"task-limits": [{"tasks": 4}]}}
+    cluster.push(
+        {"services-configuration.yaml": yaml.safe_dump(limited)}, "limited", base=cluster.configurations()[-1].number
+    )
+    clients = [opened(rig.plane) for _ in range(4)]
+
+    def submitted(client: Cluster, name: str) -> bool:
+        try:
+            client.submit([request(name, {"worker": role(1, 2)})])
+        except ClusterError as error:
+            assert "are limited to 4" in str(error)  # noqa: PT017 - two get in
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(clients)) as threads:
+        for attempt in range(5):
+            names = [f"at-once-{attempt}-{number}" for number in range(len(clients))]
+            got_in = list(threads.map(submitted, clients, names))
+            there = {job.key.partition("~")[2] for job in cluster.jobs(ended=False)}
+            assert there == {name for name, inside in zip(names, got_in, strict=True) if inside}
+            assert len(there) == 2
+            rig.forget_jobs()
