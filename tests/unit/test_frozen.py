@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -113,6 +113,33 @@ def test_fields_replace_copies_and_match_work(pod: type[Any]) -> None:
             pytest.fail("does not match")
 
 
+def test_a_class_says_which_of_its_names_are_values(decorated: Any) -> None:
+    """`ClassVar` is known by its word, as annotations are texts here, and by itself where they are evaluated."""
+    notes = {"name": str, "kind": ClassVar[str], "count": "ClassVar", "size": "int"}
+    made: Any = decorated(type("Noted", (), {"__doc__": "Notes.", "__annotations__": notes, "kind": "pod", "size": 1}))
+    assert [(each.name, each.type, each.default is MISSING) for each in fields(made)] == [
+        ("name", str, True),
+        ("size", "int", False),
+    ]
+    assert made("a").kind == "pod"
+    assert getattr(made("a"), "__replace__", lambda **_: made("b"))(name="b") == made("b")  # since Python 3.13
+    assert is_dataclass(made)
+
+
+@pytest.mark.parametrize("decorate", [STANDARD, frozen, dataclass(frozen=True), frozen_caching])
+def test_a_class_that_must_be_wrong_is_refused(decorate: Any) -> None:
+    def made(*bases: type[Any], **of: Any) -> Any:
+        return decorate(type("Wrong", bases, {"__doc__": "Is refused.", **of}))
+
+    with pytest.raises(ValueError, match=r"mutable default <class 'list'> for field names is not allowed"):
+        made(__annotations__={"names": "list[str]"}, names=[])
+    with pytest.raises(TypeError, match="'names' is a field but has no type annotation"):
+        made(names=field(default=()))
+    loose: type[Any] = dataclass(type("Loose", (), {"__doc__": "May be changed.", "__annotations__": {"name": "str"}}))
+    with pytest.raises(TypeError, match="cannot inherit frozen dataclass from a non-frozen one"):
+        made(loose)
+
+
 def test_it_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Point(3))) == Point(3, 2)  # noqa: S301 - our own bytes
 
@@ -132,7 +159,16 @@ def test_a_subclass_has_the_fields_of_both(decorated: Any) -> None:
         devices: int = 8
         memory: int = 4
 
-    heir = decorated(Heir)
+    class Again(base):  # type: ignore[misc,valid-type]
+        """A field told again: it is in its old place, and has no default that nobody gave it."""
+
+        name: str
+        memory: int = 4
+
+    heir, again = decorated(Heir), decorated(Again)
+    assert [each.name for each in fields(again)] == ["name", "devices", "memory"]
+    assert again("a").name == "a"
+    assert "name" not in heir.__slots__  # the place of its base
     assert asdict(heir("a")) == {"name": "a", "devices": 8, "memory": 4}
     assert asdict(base("a")) == {"name": "a", "devices": 1}
     assert heir("a") == heir("a", 8, 4)
