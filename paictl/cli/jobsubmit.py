@@ -13,8 +13,7 @@ from paictl.cli.asking import showing_reports, warn
 from paictl.cli.clusters import OutputOption, StateOption, me, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.joboptions import TagsOption, UserOption
-from paictl.cli.jobshow import job_data
+from paictl.cli.joboptions import TagsOption, UserOption, job_data
 from paictl.cli.lab.here import paced
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import Cluster

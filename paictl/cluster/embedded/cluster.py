@@ -6,7 +6,6 @@ comes to life (`live`), which loads the scheduler and everything around it. Most
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,6 +21,8 @@ from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, Jo
 from paictl.units import Millis, instant
 
 if TYPE_CHECKING:
+    import socket
+
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live

@@ -354,7 +354,7 @@ class Live(WithPages, ImaginedPods):
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.views import picture
+        from paictl.cluster.embedded.pictures import picture
 
         with self._world() as world:
             epoch, nodes = self.epoch, node_views(world, self.epoch)

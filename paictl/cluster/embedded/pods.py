@@ -5,19 +5,23 @@ It is what can honestly be said of such pods: nothing runs in them, and so they 
 
 from __future__ import annotations
 
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import ClusterError, TaskPlace, UnsupportedError
 from paictl.cluster.jobwords import refuse_task
 from paictl.i18n import text
-from paictl.remote import Pipes
 from paictl.units import instant, rfc3339
+
+if TYPE_CHECKING:
+    import socket
+
+    from paictl.remote import Pipes
 
 
 def _log_of(job: LiveJob, task: TaskPlace, epoch: datetime) -> bytes:

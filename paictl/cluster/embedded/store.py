@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
@@ -347,7 +346,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None,
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None,
                              check_same_thread=False)  # fmt: skip
         db.execute("SELECT 1 FROM meta")
     return db
