@@ -39,6 +39,7 @@ BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
 
 _TABLES = """
+BEGIN IMMEDIATE;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), data TEXT NOT NULL);
 CREATE TABLE log (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, command TEXT NOT NULL);
@@ -51,7 +52,9 @@ CREATE TABLE job (
     key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, view TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
+COMMIT;
 """
+"""In one transaction: else each statement would be one, and wait for the disk."""
 _USAGE = """
 CREATE TABLE IF NOT EXISTS usage (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, vc TEXT NOT NULL, user TEXT NOT NULL, job TEXT NOT NULL,
