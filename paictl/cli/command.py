@@ -4,7 +4,7 @@ Beside what typer does: groups that are loaded when they are needed, global opti
 leads with examples, defaults from the configuration file, and an answer for words that people know from other tools.
 """
 
-from __future__ import annotations
+# Annotations are no texts here: every command needs these options, and typer would compile each text four times.
 
 import importlib
 import sys
