@@ -1,6 +1,6 @@
 """`paictl job submit`: jobs from files, or from a template."""
 
-from __future__ import annotations
+# Annotations are no texts here, as in `command`: of all commands this one has most options.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -97,7 +97,7 @@ def submit(
 
 def _from_template(
     cluster: Cluster, word: str | None, given: Iterable[str]
-) -> tuple[dict[str, Mapping[str, object]], list[Problem]]:  # fmt: skip
+) -> "tuple[dict[str, Mapping[str, object]], list[Problem]]":  # fmt: skip
     """The job that a template makes, by its location, and its warnings; both empty without a template."""
     noted: list[Problem] = []
     if word is None:
