@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from paictl.cluster.embedded.jobs import LiveJob, TaskRepair, dump_job
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
@@ -26,12 +26,14 @@ from paictl.cluster.interface import (
     ServiceView,
     TaskView,
 )
-from paictl.cluster.jobpages import JobPage, JobQuery
 from paictl.cluster.jobwords import STATES, alike
 from paictl.i18n import listed
 from paictl.units import Millis, instant
 from paictl.workload.lifecycle import TaskStatus
 from paictl.workload.windows import Windows
+
+if TYPE_CHECKING:
+    from paictl.cluster.jobpages import JobPage, JobQuery
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -191,6 +193,8 @@ class WithPages:
 
     def job_page(self: InFolder, query: JobQuery) -> JobPage:
         """The jobs of a page: views are made of these only, however many jobs there are."""
+        from paictl.cluster.jobpages import JobPage  # late: most commands ask for no page
+
         with self._world() as world:
             live = {job.number: job for job in (*world.jobs.values(), *world.ended)}
             matches = []
