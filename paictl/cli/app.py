@@ -1,6 +1,6 @@
 """The command tree."""
 
-from __future__ import annotations
+# Annotations are no texts here: every command needs these options, and typer would compile each text four times.
 
 import os
 import sys

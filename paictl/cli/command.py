@@ -4,7 +4,7 @@ Beside what typer does: groups that are loaded when they are needed, global opti
 leads with examples, defaults from the configuration file, and an answer for words that people know from other tools.
 """
 
-from __future__ import annotations
+# Annotations are no texts here: every command needs these options, and typer would compile each text four times.
 
 import importlib
 import sys
@@ -99,15 +99,20 @@ def _globals(
     """Hold the options that every command takes."""
 
 
-@cache
-def global_options() -> tuple[Any, ...]:
-    """The options that may stand behind any word of a command line."""
-    holder = typer.Typer(add_completion=False)
-    holder.command()(_globals)
-    options = tuple(typer.main.get_command(holder).params)
+def _options_of(holder: Callable[..., None]) -> tuple[Any, ...]:
+    """The options that are the parameters of a function, for commands of other functions."""
+    app = typer.Typer(add_completion=False)
+    app.command()(holder)
+    options = tuple(typer.main.get_command(app).params)
     for option in options:
         make_plain(option)
     return options
+
+
+@cache
+def global_options() -> tuple[Any, ...]:
+    """The options that may stand behind any word of a command line."""
+    return _options_of(_globals)
 
 
 def _cluster(name: str | None) -> None:
@@ -129,18 +134,14 @@ def _cluster_option() -> Any:
     ) -> None:  # fmt: skip
         """Hold the option."""
 
-    holder = typer.Typer(add_completion=False)
-    holder.command()(held)
-    (option,) = typer.main.get_command(holder).params
-    make_plain(option)
-    return option
+    return _options_of(held)[0]
 
 
 @cache
-def _forms() -> tuple[Any, Any]:
-    """The option for the form of the result, as ``-o`` and as ``--format`` where ``-o`` names a file or folder."""
+def _short_form() -> Any:
+    """The option for the form of the result."""
 
-    def short(
+    def held(
         form: Annotated[
             Output | None,
             typer.Option("--output", "-o", expose_value=False, callback=_capture, help="Output format."),
@@ -148,22 +149,26 @@ def _forms() -> tuple[Any, Any]:
     ) -> None:
         """Hold the option."""
 
-    def long(
+    return _with_kind(_options_of(held)[0])
+
+
+@cache
+def _long_form() -> Any:
+    """The same where ``-o`` names a file or folder."""
+
+    def held(
         form: Annotated[
             Output | None, typer.Option("--format", expose_value=False, callback=_capture, help="Output format.")
         ] = None,
     ) -> None:
         """Hold the option."""
 
-    options = []
-    for function in (short, long):
-        holder = typer.Typer(add_completion=False)
-        holder.command()(function)
-        (option,) = typer.main.get_command(holder).params
-        make_plain(option)
-        option.metavar = kind_of(option)
-        options.append(option)
-    return options[0], options[1]
+    return _with_kind(_options_of(held)[0])
+
+
+def _with_kind(option: Any) -> Any:
+    option.metavar = kind_of(option)
+    return option
 
 
 def _capture(form: Output | None) -> None:
@@ -175,9 +180,9 @@ def _form_option(params: Sequence[Any]) -> list[Any]:
     """What lets a command without data of its own answer programs: a command that has some says so itself."""
     spellings = {name for param in params for name in param.opts}
     if not spellings & {"-o", "--output", "--format"}:
-        return [_forms()[0]]
+        return [_short_form()]
     if "--format" not in spellings and not any(choices_of(param) for param in params if "-o" in param.opts):
-        return [_forms()[1]]
+        return [_long_form()]
     return []
 
 

@@ -8,7 +8,7 @@ from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, clauses, said, spoken, write, write_data, write_table
-from paictl.cli.joboptions import JobName, find
+from paictl.cli.joboptions import JobName, find, job_data
 from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, JobView, MemberRepair
@@ -17,14 +17,6 @@ from paictl.operate import jobs as operate
 from paictl.units import span_text
 
 app = App()
-
-
-def job_data(job: JobView) -> dict[str, Any]:
-    """A job as plain data; instants as in RFC 3339, attempts counted from 1 as people do."""
-    data: dict[str, Any] = plain(job)
-    for record in (data, *data["tasks"]):
-        record["attempt"] += 1
-    return data
 
 
 @app.command(epilog="paictl job show train")

@@ -1,6 +1,6 @@
 """`paictl job submit`: jobs from files, or from a template."""
 
-from __future__ import annotations
+# Annotations are no texts here, as in `command`: of all commands this one has most options.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,8 +13,7 @@ from paictl.cli.asking import showing_reports, warn
 from paictl.cli.clusters import OutputOption, StateOption, me, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.joboptions import TagsOption, UserOption
-from paictl.cli.jobshow import job_data
+from paictl.cli.joboptions import TagsOption, UserOption, job_data
 from paictl.cli.lab.here import paced
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import Cluster
@@ -98,7 +97,7 @@ def submit(
 
 def _from_template(
     cluster: Cluster, word: str | None, given: Iterable[str]
-) -> tuple[dict[str, Mapping[str, object]], list[Problem]]:  # fmt: skip
+) -> "tuple[dict[str, Mapping[str, object]], list[Problem]]":  # fmt: skip
     """The job that a template makes, by its location, and its warnings; both empty without a template."""
     noted: list[Problem] = []
     if word is None:

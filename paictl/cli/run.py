@@ -146,8 +146,8 @@ def _run(words: list[str]) -> tuple[int, PaictlError | None]:
 
 @cache
 def _command_tree() -> Any:
-    """The commands as typer builds them from the app: once, for labs and tests run many of them in one process."""
-    return typer.main.get_command(app)
+    """The commands of the app: built once, for labs and tests run many of them in one process."""
+    return app.built(None)
 
 
 def say(error: Any) -> PaictlError | None:

@@ -47,13 +47,17 @@ def project_file() -> Path | None:
     return next((folder / PROJECT for folder in (here, *here.parents) if (folder / PROJECT).is_file()), None)
 
 
-def setting(key: str) -> Any:
-    """A key for all commands: from the environment, the project's file, or the user's; None if it is not set."""
+def setting(key: str, contents: Sequence[Mapping[str, Any]] | None = None) -> Any:
+    """A key for all commands: from the environment, the project's file, or the user's; None if it is not set.
+
+    `contents` are those of the files, if somebody has read them already.
+    """
     if key in ENVIRONMENT and (value := os.environ.get(ENVIRONMENT[key])):
         return value
     if key == "state" and os.environ.get("PAICTL_STATE"):
         return None  # which is looked at where the folder is needed, and comes before files
-    return next((content[key] for content in _contents() if key in content), None)
+    contents = _contents() if contents is None else contents
+    return next((content[key] for content in contents if key in content), None)
 
 
 def defaults_for(path: Sequence[str], params: Sequence[Any]) -> dict[str, Any]:
@@ -65,7 +69,7 @@ def defaults_for(path: Sequence[str], params: Sequence[Any]) -> dict[str, Any]:
         for name in names if param.param_type_name == "option" else ():
             value = _of_command(contents, path, name)
             if value is None and name in EVERYWHERE:
-                value = setting(name)
+                value = setting(name, contents)
                 if name == "output" and value not in choices_of(param):
                     value = None  # a file or folder, or a form that this command does not know
             if value is not None:

@@ -46,8 +46,10 @@ class ConfigSnapshot:
         from paictl.config.models.services import STANDARD_NAME
         from paictl.config.reading.load import load_memory
 
-        loaded = load_memory({name: text for name, text in self.files.items() if name == STANDARD_NAME})
-        for document in loaded.documents:
+        content = self.files.get(STANDARD_NAME, "")
+        if "bad-device-deadline" not in content:  # as in most files, and to read one takes its time
+            return None
+        for document in load_memory({STANDARD_NAME: content}).documents:
             section = document.data.get("hivedscheduler") if isinstance(document.data, dict) else None
             setting = section.get("bad-device-deadline", "never") if isinstance(section, dict) else "never"
             try:

@@ -1,4 +1,4 @@
-"""What every kind of cluster says about jobs alike: states, sizes, names, why one is refused or loses its devices."""
+"""What every kind of cluster says about jobs alike: states, sizes, names, why one is refused."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.scheduling import JobImpact
 from paictl.cluster.values import ClusterError, ConflictError, JobState, NoJobError, TaskPlace
 from paictl.i18n import did_you_mean, listed, text
-from paictl.scheduler.engine import Engine
 from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
 from paictl.workload.tasklimits import tasks_by_user
@@ -70,20 +68,6 @@ def refuse_task(key: str, task: TaskPlace, known: Sequence[tuple[str, int]]) -> 
         raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint)
     hint_text = did_you_mean(task.role, roles) or text("one of: {known}", known=listed(list(roles)))
     raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint_text)
-
-
-def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> JobImpact | None:
-    """What its `groups` lose of the guarantees that they have `now`; None if nothing."""
-    for name in groups:
-        before = None if now is None else now.state.groups.by_name.get(name)
-        after = then.state.groups.by_name.get(name)
-        if before is None or before.virtual is None:
-            continue
-        if after is None:
-            return JobImpact.NO_CELL
-        if after.virtual is None:
-            return JobImpact.NO_GUARANTEE
-    return None
 
 
 def refuse_many_tasks(limits: TaskLimits, plans: Iterable[JobPlan], held: Callable[[str], int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from paictl.frozen import frozen
 from paictl.units import Millis
 
 if TYPE_CHECKING:
+    from paictl.scheduler.engine import Engine
     from paictl.scheduler.explain.data import Explanation
     from paictl.workload.lentorder import LineAhead
 
@@ -141,3 +142,17 @@ class Impact:
     job: str
     vc: str
     harm: JobImpact
+
+
+def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> JobImpact | None:
+    """What its `groups` lose of the guarantees that they have `now`; None if nothing."""
+    for name in groups:
+        before = None if now is None else now.state.groups.by_name.get(name)
+        after = then.state.groups.by_name.get(name)
+        if before is None or before.virtual is None:
+            continue
+        if after is None:
+            return JobImpact.NO_CELL
+        if after.virtual is None:
+            return JobImpact.NO_GUARANTEE
+    return None

@@ -24,18 +24,18 @@ KINDS: Final = (NFS, SMB, PVC)
 EVERY_VC: Final = "*"
 """Among the virtual clusters of a storage: all of them."""
 
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
-_NFS: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(/[^\s:]*)")
-_SMB: Final = re.compile(r"//[A-Za-z0-9._-]+/[^\s/,][^,\n]*")
-_CLAIM: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NAME: Final = r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?"
+_NFS: Final = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(/[^\s:]*)"
+_SMB: Final = r"//[A-Za-z0-9._-]+/[^\s/,][^,\n]*"
+_CLAIM: Final = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 _FORMS: Final = {
     NFS: (_NFS, "10.0.0.1:/data"), SMB: (_SMB, "//files.example/data"), PVC: (_CLAIM, "team-data"),
 }  # fmt: skip
-_OPTION: Final = re.compile(r"[A-Za-z0-9_.:/=+-]+")
+_OPTION: Final = r"[A-Za-z0-9_.:/=+-]+"
 _SECRET_OPTIONS: Final = (
     "user", "username", "pass", "pass2", "passwd", "password", "password2", "cred", "credentials",
 )  # fmt: skip
-_NOT_IN_OPTIONS: Final = re.compile(r"[,\x00-\x1f\x7f]")
+_NOT_IN_OPTIONS: Final = r"[,\x00-\x1f\x7f]"
 """What ends a mount option, or the line that it is on."""
 
 
@@ -99,13 +99,13 @@ class Mount:
 
 def check(storage: Storage) -> Storage:
     """The storage, if it can be one; raises `ClusterError` with what is wrong."""
-    if not _NAME.fullmatch(storage.name):
+    if not re.fullmatch(_NAME, storage.name):
         raise ClusterError(
             text("{name!r} is not a valid storage name", name=storage.name),
             hint=text("use up to 52 lowercase letters, digits and -"),
         )
     form, example = _FORMS[storage.kind]
-    if not form.fullmatch(storage.address) or ".." in storage.address.split("/"):
+    if not re.fullmatch(form, storage.address) or ".." in storage.address.split("/"):
         raise ClusterError(
             text("{address!r} is not an address of kind {kind}", address=storage.address, kind=storage.kind),
             hint=text("for instance {example}", example=example),
@@ -113,7 +113,7 @@ def check(storage: Storage) -> Storage:
     if storage.path and (problem := path_problem(storage.path)):
         raise ClusterError(problem, hint=text("for instance {example}", example=f"{FOLDER}/{storage.name}"))
     for option in storage.options:
-        if not _OPTION.fullmatch(option) or option.partition("=")[0].lower() in _SECRET_OPTIONS:
+        if not re.fullmatch(_OPTION, option) or option.partition("=")[0].lower() in _SECRET_OPTIONS:
             raise ClusterError(
                 text("{option!r} cannot be a mount option here", option=option.partition("=")[0]),
                 hint=text("write KEY or KEY=VALUE; a user and password go in --username and --password-stdin"),
@@ -132,7 +132,7 @@ def check_credentials(credentials: Credentials) -> Credentials:
         text("domain"): credentials.domain,
     }  # fmt: skip
     for what, part in parts.items():
-        if part != part.strip() or _NOT_IN_OPTIONS.search(part):
+        if part != part.strip() or re.search(_NOT_IN_OPTIONS, part):
             raise ClusterError(
                 text("the SMB driver cannot pass on this {what}: it has a comma, a control character, or a space at "
                      "an end", what=what),

@@ -23,8 +23,8 @@ MOST_TEMPLATES: Final = 200
 """Of a library."""
 MOST_BYTES: Final = 900_000
 """Of a library as JSON: a ConfigMap holds no more than 1 MiB."""
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
-_PATH: Final = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+){0,9}")
+_NAME: Final = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
+_PATH: Final = r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+){0,9}"
 LONGEST_PATH: Final = 200
 
 
@@ -58,12 +58,12 @@ class TemplateLibrary:
 def is_path(word: str) -> bool:
     """Whether a file can be a template by its path: letters, digits and ``_ . + -`` between slashes, no dots alone."""
     parts = word.split("/")
-    return len(word) <= LONGEST_PATH and _PATH.fullmatch(word) is not None and not {".", ".."} & {*parts}
+    return len(word) <= LONGEST_PATH and re.fullmatch(_PATH, word) is not None and not {".", ".."} & {*parts}
 
 
 def check(library: TemplateLibrary) -> TemplateLibrary:
     """The library; raises `ClusterError` for one that no cluster keeps."""
-    if not _NAME.fullmatch(library.name):
+    if not re.fullmatch(_NAME, library.name):
         raise ClusterError(
             text("{name!r} cannot be the name of a template library", name=library.name[:80]),
             hint=text("use up to 40 lower case letters, digits and -"),

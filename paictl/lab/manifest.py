@@ -215,13 +215,19 @@ def all_labs(folder: Path | None = None) -> list[Lab]:
     """The labs that paictl brings, by number."""
     root = folder or resource_folder("labs")
     read = read_lab if folder else _our_lab
-    return [read(path.parent) for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
+    return [read(root / name) for name in _ids(root)]
+
+
+def _ids(root: Path) -> list[str]:
+    """The names of the folders with a lab, in their order."""
+    found = (path.name for path in root.iterdir() if (path / MANIFEST).is_file()) if root.is_dir() else ()
+    return sorted(name for name in found if name[0].isdecimal())
 
 
 def find_lab(word: str, folder: Path | None = None) -> Lab:
     """The lab with an id, number or topic (``3``, ``03``, ``priority``); raises `LabError` if none or several."""
     root = folder or resource_folder("labs")
-    ids = [path.parent.name for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
+    ids = _ids(root)
     number = f"{int(word):02}" if word.isdecimal() and len(word) <= 4 else None
     matches = [name for name in ids if name == word or name[:2] == number]
     matches = matches or [name for name in ids if word in name]

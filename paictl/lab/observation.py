@@ -8,16 +8,18 @@ from dataclasses import field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ConfigVersion, DeviceTime, Event, JobView, NodeView, ServiceView, Users
-from paictl.cluster.scheduling import JobExplanation
 from paictl.frozen import frozen, frozen_caching
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.requests import AskedRequest
 from paictl.lab.site import renamed
 from paictl.units import Millis, millis_between
+
+if TYPE_CHECKING:
+    from paictl.cluster.scheduling import JobExplanation
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
 _BOOK = re.compile(r"^job-config-(?=\d+$)")

@@ -28,10 +28,10 @@ from paictl.cluster.figures import (
     count_cells,
 )
 from paictl.cluster.interface import EventKind, JobRequest
-from paictl.cluster.jobwords import STATES, harm_of_running
+from paictl.cluster.jobwords import STATES
 from paictl.cluster.movetotals import planned_weights
 from paictl.cluster.reservations import state_of, waits_for_reservation
-from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
+from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation, harm_of_running
 from paictl.cluster.values import ClusterError
 from paictl.errors import PaictlError
 from paictl.i18n import text

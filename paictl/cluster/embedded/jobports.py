@@ -5,7 +5,6 @@ Pods are imagined: nothing runs in them and so they write nothing, which is what
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +29,8 @@ from paictl.units import Millis, instant, millis_between
 from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
+    import socket
+
     from paictl.cluster.embedded.jobs import LiveJob
     from paictl.cluster.embedded.views import WorldViews
     from paictl.cluster.embedded.world import World

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
@@ -40,6 +39,7 @@ BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
 
 _TABLES = """
+BEGIN IMMEDIATE;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), data TEXT NOT NULL);
 CREATE TABLE log (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, command TEXT NOT NULL);
@@ -52,7 +52,9 @@ CREATE TABLE job (
     key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, view TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
+COMMIT;
 """
+"""In one transaction: else each statement would be one, and wait for the disk."""
 _USAGE = """
 CREATE TABLE IF NOT EXISTS usage (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, vc TEXT NOT NULL, user TEXT NOT NULL, job TEXT NOT NULL,
@@ -347,7 +349,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None,
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None,
                              check_same_thread=False)  # fmt: skip
         db.execute("SELECT 1 FROM meta")
     return db

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.embedded import still
-from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob, TaskRepair, dump_job, load_job
 from paictl.cluster.embedded.records import Happened
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
@@ -32,19 +30,16 @@ from paictl.cluster.interface import (
     TaskPlace,
     TaskView,
 )
-from paictl.cluster.jobpages import JobPage, JobQuery
 from paictl.cluster.jobwords import STATES, alike, no_job, refuse_task
 from paictl.cluster.maintenance import shown
-from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
-from paictl.cluster.timeline import timeline
-from paictl.errors import PaictlError
 from paictl.i18n import listed, text
-from paictl.scheduler.freecells import free_cells
-from paictl.scheduler.inspection import inspect
-from paictl.scheduler.state import State as SchedulerState
 from paictl.units import Millis, instant, millis_between, rfc3339
-from paictl.workload.lifecycle import RunState, TaskStatus
+from paictl.workload.lifecycle import TaskStatus
 from paictl.workload.windows import Windows
+
+if TYPE_CHECKING:
+    from paictl.cluster.jobpages import JobPage, JobQuery
+    from paictl.cluster.picture import Picture
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -209,6 +204,8 @@ class WorldViews:
 
     def page(self, query: JobQuery) -> JobPage:
         """A page of the list of jobs: the few that live from memory, the many that ended as rows of the store."""
+        from paictl.cluster.jobpages import JobPage  # late: few commands ask for a page
+
         live = {job.number: job for job in (*self.world.jobs.values(), *self.world.ended)}
         matches = []
         for number, job in live.items():
@@ -232,29 +229,14 @@ class WorldViews:
 
     def picture(self, *, history: bool) -> Picture:
         """Cells, virtual clusters, nodes and jobs; with `history` ended jobs and the timeline, too."""
-        world, epoch, now = self.world, self._epoch, instant(self._epoch, self.world.now)
+        from paictl.cluster.embedded.pictures import picture  # late: few commands show everything
+
+        world, epoch = self.world, self._epoch
         chosen, events = [*world.jobs.values()], None
         if history:
             chosen += [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
             events = [happened.event(epoch) for happened in (*self._store.events(), *world.events)]
-        state, note = _state(world)
-        jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
-        waiting = Counter(job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING)
-        seen = inspect(state, jobs) if state else None
-        return Picture(
-            cluster=world.name,
-            now=now,
-            epoch=epoch,
-            chains=chain_pictures(seen) if seen else (),
-            vcs=vc_pictures(seen, waiting) if seen else (),
-            nodes=tuple(self.nodes()),
-            jobs=tuple(view_of(job, epoch, tasks=False) for job in sorted(chosen, key=lambda job: job.number)),
-            note=note,
-            timeline=None if events is None else timeline(events, now),
-            windows=self.windows(),
-            reservations=self.reservations(),
-            free=free_cells(state) if state else (),
-        )
+        return picture(self, epoch, sorted(chosen, key=lambda job: job.number), events)
 
     # --- for the store
 
@@ -339,18 +321,3 @@ def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:
 
 def _when(epoch: datetime, at: Millis | None) -> datetime | None:
     return None if at is None else instant(epoch, at)
-
-
-def _state(world: World) -> tuple[SchedulerState | None, str]:
-    """What the scheduler knows; while it is stopped, what it would know if it started now, and a note that says so."""
-    if world.dispatcher.engine is not None:
-        return world.dispatcher.engine.state, ""
-    if not world.configs.newest:
-        return None, "no configuration has been pushed yet, so there are no cells"
-    recovered = Dispatcher()
-    try:
-        recovered.start(world.configs.get(world.configs.newest).spec, world.survivors())
-    except PaictlError as error:
-        return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
-    assert recovered.engine is not None  # noqa: S101 - started above
-    return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"

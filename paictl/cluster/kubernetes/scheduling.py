@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.jobwords import STATES, harm_of_running
+from paictl.cluster.jobwords import STATES
 from paictl.cluster.kubernetes.held import ReservedScene, line_ahead, obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
@@ -23,7 +23,7 @@ from paictl.cluster.pods.nodes import NodeUsage
 from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.reservations import waits_for_reservation
-from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
+from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation, harm_of_running
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState

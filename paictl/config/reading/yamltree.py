@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
-from paictl.config.reading.yamlerrors import ScanFailure, explained, unreadable
 from paictl.frozen import frozen
+
+if TYPE_CHECKING:
+    from paictl.config.reading.yamlerrors import ScanFailure
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
@@ -78,9 +80,13 @@ def parse_yaml(source: Source) -> YamlTree:
     try:
         builder.run()
     except yaml.MarkedYAMLError as error:
+        from paictl.config.reading.yamlerrors import explained  # late: most files can be read
+
         builder.note_failure(explained(source, error, builder.quoted))
         return YamlTree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
+        from paictl.config.reading.yamlerrors import unreadable
+
         builder.note(IssueKind.SYNTAX, *unreadable(source, error))
         return YamlTree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:

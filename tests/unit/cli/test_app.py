@@ -15,6 +15,7 @@ import yaml
 from paictl.cli import app as app_module
 from paictl.cli import logfile
 from paictl.cli.command import without_globals
+from paictl.cli.run import _command_tree
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
@@ -303,6 +304,42 @@ def test_commands_load_what_they_need_only(lab_with_a_job: Mapping[str, str], wo
     for _ in range(2 if words == "lab list" else 1):  # the first one reads the manifests
         done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
     assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+DECIDING = (
+    "jsonschema rich socket urllib.parse paictl.config.reading.yamlerrors paictl.cluster.picture "
+    "paictl.cluster.timeline paictl.scheduler.inspection paictl.scheduler.freecells paictl.scheduler.explain "
+    "paictl.cluster.attempts"
+)
+"""What no command needs that lets the scheduler decide: what draws, explains and talks to others."""
+
+
+@pytest.mark.parametrize("words", ["lab start 3", "lab solve", "job submit job-2.yaml"])
+def test_commands_that_decide_load_what_they_need_only(tmp_path: Path, words: str) -> None:
+    lab = tmp_path / "labs" / "02_vc_safety"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment["PAICTL_STATE"] = str(tmp_path)
+    subprocess.run([sys.executable, "-m", "paictl", "lab", "start", "2"], env=environment, check=True)
+    if words != "lab start 3":
+        environment["PAICTL_STATE"] = str(lab)
+    code = (
+        f"import sys; from paictl.cli.main import run; code = run({words!r}.split()); "
+        f"loaded = [name for name in {DECIDING!r}.split() if name in sys.modules]; "
+        "print(code, 'paictl.cluster.embedded.live' in sys.modules, loaded)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=lab / "files", capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines()[-1] == "0 True []"
+
+
+def test_the_tree_builds_no_command_before_it_is_named() -> None:
+    """To read the options of one takes as long as a part of what is typed."""
+    tree = _command_tree.__wrapped__()
+    assert tree.commands == {}
+    assert {"job", "version"} <= set(tree.list_commands(None))
+    assert {option.name for option in tree.get_command(None, "version").params} >= {"check", "index"}
+    assert list(tree.commands) == ["version"]
 
 
 @pytest.mark.parametrize(

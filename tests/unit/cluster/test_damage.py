@@ -26,6 +26,12 @@ from tests.unit.cli.conftest import paictl as paictl
 from tests.unit.cluster.conftest import MINUTE, MakeBench
 
 
+def test_a_cluster_is_brought_up_in_few_transactions(tmp_path: Path) -> None:
+    """Each waits for the disk; SQLite counts them in the head of the file: tables, what fills them, the journal."""
+    Store.create(tmp_path, lambda store: store.set_meta("name", "x")).close()
+    assert int.from_bytes((tmp_path / FILE).read_bytes()[24:28], "big") == 3
+
+
 def test_what_a_killed_start_left_is_removed(bench: MakeBench) -> None:
     lab = bench()
     drafts = [lab.folder / f"{FILE}.{number}.new{tail}" for number in (4194305, 4194306) for tail in ("", "-journal")]
