@@ -57,7 +57,7 @@ def test_the_usual_mistakes_lead_on(paictl: Paictl) -> None:
     assert "correct the errors above" in out
     file.write_text(text)
     paictl("job", "submit", "job-2.yaml", "--vc", "default")
-    assert "→ job-2 went to another virtual cluster than vc1" in paictl("lab", "verify").out
+    assert "→ job-2 went to a virtual cluster other than vc1" in paictl("lab", "verify").out
 
 
 @pytest.mark.usefixtures("in_shell")
