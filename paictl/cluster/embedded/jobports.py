@@ -227,8 +227,10 @@ class WithJobs(ClusterInFolder):
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        from paictl.cluster.embedded.pictures import picture
+
         with self._world() as world:
-            return self._views(world).picture(history=history)
+            return picture(self._views(world), self._store, self.epoch, history=history)
 
     def figures(self) -> ClusterFigures:
         """What the scheduler knows now, for Prometheus."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobs import load_job
 from paictl.cluster.embedded.services import SCHEDULER
+from paictl.cluster.embedded.store import Store
 from paictl.cluster.embedded.views import WorldViews, view_of
 from paictl.cluster.embedded.world import World
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.timeline import timeline
-from paictl.cluster.values import Event
 from paictl.errors import PaictlError
 from paictl.scheduler.freecells import free_cells
 from paictl.scheduler.inspection import inspect
@@ -22,9 +21,13 @@ from paictl.units import instant
 from paictl.workload.lifecycle import RunState
 
 
-def picture(views: WorldViews, epoch: datetime, jobs: Iterable[LiveJob], events: Iterable[Event] | None) -> Picture:
-    """The picture of a world with these jobs; `events` are all of them, oldest first (None: no timeline)."""
+def picture(views: WorldViews, store: Store, epoch: datetime, *, history: bool) -> Picture:
+    """The picture of a world; with `history` also of the jobs that have ended, and the timeline."""
     world, now = views.world, instant(epoch, views.world.now)
+    jobs, events = [*world.jobs.values()], None
+    if history:
+        jobs += [*(load_job(row.data) for row in store.ended_jobs()), *world.ended]
+        events = [happened.event(epoch) for happened in (*store.events(), *world.events)]
     state, note = _state(world)
     owners = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
     waiting = Counter(job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING)
@@ -36,7 +39,7 @@ def picture(views: WorldViews, epoch: datetime, jobs: Iterable[LiveJob], events:
         chains=chain_pictures(inspection) if inspection else (),
         vcs=vc_pictures(inspection, waiting) if inspection else (),
         nodes=tuple(views.nodes()),
-        jobs=tuple(view_of(job, epoch, tasks=False) for job in jobs),
+        jobs=tuple(view_of(job, epoch, tasks=False) for job in sorted(jobs, key=lambda job: job.number)),
         note=note,
         timeline=None if events is None else timeline(events, now),
         windows=views.windows(),

@@ -39,7 +39,6 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.jobpages import JobPage, JobQuery
-    from paictl.cluster.picture import Picture
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -226,17 +225,6 @@ class WorldViews:
             return view_from(stored[number], self._epoch, tasks=False)
 
         return JobPage([view(number) for number in wanted], len(matches))
-
-    def picture(self, *, history: bool) -> Picture:
-        """Cells, virtual clusters, nodes and jobs; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.pictures import picture  # late: few commands show everything
-
-        world, epoch = self.world, self._epoch
-        chosen, events = [*world.jobs.values()], None
-        if history:
-            chosen += [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
-            events = [happened.event(epoch) for happened in (*self._store.events(), *world.events)]
-        return picture(self, epoch, sorted(chosen, key=lambda job: job.number), events)
 
     # --- for the store
 

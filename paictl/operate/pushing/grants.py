@@ -17,7 +17,6 @@ from paictl.cluster.capabilities import GrantsNamespaces
 from paictl.cluster.interface import ClusterError, Jobs, Reserving, Stored, Templated
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, listed, text
-from paictl.scheduler.wire import GRANTED
 
 
 class GrantPorts(Stored, Templated, Jobs, Reserving, Protocol):
@@ -107,6 +106,8 @@ def _reservation_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text
 def _namespace_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
     if not turnover.added or not isinstance(cluster, GrantsNamespaces):
         return
+    from paictl.scheduler.wire import GRANTED  # late: few pushes add a virtual cluster
+
     granted = cluster.granted_namespaces()
     for vc in sorted(turnover.added):
         names = sorted(name for name, vcs in granted.items() if vc in vcs)

@@ -325,7 +325,7 @@ def test_commands_that_decide_load_what_they_need_only(tmp_path: Path, words: st
     code = (
         f"import sys; from paictl.cli.main import run; code = run({words!r}.split()); "
         f"loaded = [name for name in {DECIDING!r}.split() if name in sys.modules]; "
-        "print(code, 'paictl.cluster.embedded.live' in sys.modules, loaded)"
+        "print(code, 'paictl.cluster.embedded.world' in sys.modules, loaded)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=lab / "files", capture_output=True, check=True
