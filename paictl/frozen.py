@@ -1,40 +1,22 @@
 """Values that never change: `dataclass(frozen=True, slots=True)` at a tenth of what it costs to make the class.
 
-A command makes 150 to 260 such classes before it does anything, and `dataclasses` compiles six functions for each: a
+A command makes 150 to 200 such classes before it does anything, and `dataclasses` compiles six functions for each: a
 quarter of the time in which a command started (docs/decisions/frozen.md). Here the fields are still a dataclass's, so
 that `fields`, `asdict`, `replace`, `match` and type checkers know them; but `__init__`, `__eq__` and `__hash__` are
 compiled when they are first called, which most never are, and the other methods are the same for all classes.
-
-The fields are noted here as `dataclass` notes them, not by it: since Python 3.13 it compiles a function for each class
-even if none is asked for, which took half of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
-from types import MemberDescriptorType
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import Any, Final, TypeVar, dataclass_transform
 
 Made = TypeVar("Made")
 Method = Callable[..., Any]
 
-
-@dataclass(init=False, repr=False, eq=False)
-class _Pattern:
-    """Made by `dataclass`: what it notes of this class and of this field, ours have as well."""
-
-    value: int
-
-
-_FIELDS: Final = "__dataclass_fields__"
 _KNOWN: Final = "__dataclass_params__"
-"""Where `dataclass` notes the fields of a class, and what it was told of the class."""
-
-_TOLD: Final[Any] = _Pattern.__dict__[_KNOWN]
-_TOLD.frozen = True  # for an heir that is decorated by `dataclass`, such as a user's policy
-
-_IS_VALUE: Final[Any] = fields(_Pattern)[0]._field_type  # type: ignore[attr-defined]
+"""Where `dataclass` notes what it was told of a class."""
 
 _ABSENT: Final = object()
 """What an argument is that was not given, where the field makes its own default."""
@@ -43,67 +25,22 @@ _ABSENT: Final = object()
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(kind: type[Made]) -> type[Made]:
     """As `dataclass(frozen=True, slots=True)`; every field is an argument of `__init__`, in their order."""
-    known = _fields_of(kind)
-    bases = kind.__mro__[1:-1]
-    inherited = {
-        name for base in bases for name, what in base.__dict__.items() if isinstance(what, MemberDescriptorType)
-    }
-    left = known.keys() | {"__dict__", "__weakref__"}
-    kept = {name: what for name, what in kind.__dict__.items() if name not in left}
-    kept |= {"__slots__": tuple(name for name in known if name not in inherited), "__qualname__": kind.__qualname__}
-    meta: Any = type(kind)
-    return _with_methods(meta(kind.__name__, kind.__bases__, kept), known)
+    return _with_methods(dataclass(init=False, repr=False, eq=False, slots=True, frozen=_is_heir(kind))(kind))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen_caching(kind: type[Made]) -> type[Made]:
     """As `dataclass(frozen=True)`: without slots, so that the class may have cached properties."""
-    known = _fields_of(kind)
-    for name, one in known.items():
-        if isinstance(kind.__dict__.get(name), Field):  # the default is what a class shows
-            delattr(kind, name)
-            if one.default is not MISSING:
-                setattr(kind, name, one.default)
-    return _with_methods(kind, known)
+    return _with_methods(dataclass(init=False, repr=False, eq=False, frozen=_is_heir(kind))(kind))
 
 
-def _fields_of(kind: type[Any]) -> dict[str, Field[Any]]:
-    """The fields of a class by name, those of its bases first; raises `TypeError` and `ValueError` as `dataclass`."""
-    known: dict[str, Field[Any]] = {}
-    for base in kind.__mro__[-2:0:-1]:
-        if _KNOWN in base.__dict__:
-            if not base.__dict__[_KNOWN].frozen:
-                raise TypeError("cannot inherit frozen dataclass from a non-frozen one")
-            known |= base.__dict__[_FIELDS]
-    own = kind.__annotations__
-    for name, type_ in own.items():
-        if str(type_).partition("[")[0].rpartition(".")[2] != "ClassVar":
-            known[name] = _field(kind, name, type_)
-    for name, what in kind.__dict__.items():
-        if isinstance(what, Field) and name not in own:
-            raise TypeError(f"{name!r} is a field but has no type annotation")
-    return known
+def _is_heir(kind: type[Any]) -> bool:
+    """Whether a class has a frozen base, of ours or of the standard library's; `dataclass` wants to be told."""
+    return any(base.__dict__[_KNOWN].frozen for base in kind.__mro__[1:] if _KNOWN in base.__dict__)
 
 
-def _field(kind: type[Any], name: str, type_: Any) -> Field[Any]:
-    given: Any = getattr(kind, name, MISSING)
-    if isinstance(given, Field):
-        made = given
-    else:  # of a base that has slots, what is there is the place of the value and no default
-        made = field(default=MISSING if isinstance(given, MemberDescriptorType) else given)
-    if made.default.__class__.__hash__ is None:
-        raise ValueError(f"mutable default {type(made.default)} for field {name} is not allowed: use default_factory")
-    made.name, made.type = name, type_
-    made._field_type = _IS_VALUE  # type: ignore[attr-defined]
-    if made.kw_only is MISSING:
-        made.kw_only = False
-    return made
-
-
-def _with_methods(made: type[Made], known: dict[str, Field[Any]]) -> type[Made]:
-    setattr(made, _FIELDS, known)
-    setattr(made, _KNOWN, _TOLD)
-    _add(made, "__match_args__", tuple(known))
+def _with_methods(made: type[Made]) -> type[Made]:
+    made.__dict__[_KNOWN].frozen = True  # for an heir that is decorated by `dataclass`, such as a user's policy
     for name, write in (("__init__", _init), ("__eq__", _eq), ("__hash__", _hash)):
         _add(made, name, _compiled_late(made, name, write))
     for name, method in _SHARED.items():
@@ -111,9 +48,9 @@ def _with_methods(made: type[Made], known: dict[str, Field[Any]]) -> type[Made]:
     return made
 
 
-def _add(made: type[Any], name: str, what: object) -> None:
+def _add(made: type[Any], name: str, method: Method) -> None:
     if made.__dict__.get(name) is None:  # what a class defines itself stays; `None` is how Python says unhashable
-        setattr(made, name, what)
+        setattr(made, name, method)
 
 
 def _compiled_late(made: type[Any], name: str, write: Callable[[type[Any], dict[str, Any]], str]) -> Method:
@@ -192,7 +129,6 @@ _SHARED: Final[dict[str, Method]] = {
     "__repr__": _shown,
     "__setattr__": _refuse_change,
     "__delattr__": _refuse_removal,
-    "__replace__": replace,  # `copy.replace`
     "__getstate__": _state,  # these two copy and pickle what cannot be changed
     "__setstate__": _restore,
 }
