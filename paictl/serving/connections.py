@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paictl.serving import bodies
@@ -37,6 +37,10 @@ PIPELINED: Final = 8
 """Requests that may wait on a connection until those before them are answered: no browser or kube-scheduler has any."""
 STALLED: Final = 60.0
 """Seconds in which a client has to take more of an answer that is too long for the buffers between."""
+PIECE: Final = 64 << 10
+"""Bytes of an answer that are written at once: a client is as slow as with the longest piece, not as with the whole."""
+FILES: Final = 1 << 16
+"""Open files that are enough; where their number is not limited, as on macOS, there is none that could be set."""
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
 
@@ -258,7 +262,7 @@ def serving(
     """
     _allow_files()
     config = uvicorn.Config(
-        app,
+        _in_pieces(app),
         host=host,
         port=port,
         http=PatientProtocol,
@@ -281,14 +285,36 @@ def serving(
     return config
 
 
+def _in_pieces(app: ASGIApp) -> ASGIApp:
+    """An application whose long answers go to the client piece by piece.
+
+    uvicorn writes what it is given at once, and hears of a client that takes it only when nearly all of it is gone: on
+    a slow line a long answer would look like a client that takes nothing.
+    """
+
+    async def pieces(scope: Scope, receive: Receive, send: Send) -> None:
+        async def cut(message: Message) -> None:
+            body = memoryview(message.get("body", b""))
+            while len(body) > PIECE:
+                await send({**message, "body": bytes(body[:PIECE]), "more_body": True})
+                body = body[PIECE:]
+            await send({**message, "body": bytes(body)} if "body" in message else message)
+
+        await app(scope, receive, cut)
+
+    return pieces
+
+
 def _allow_files() -> None:
-    """Raise the limit of open files as far as it goes.
+    """Raise the limit of open files as far as it goes, and is of use.
 
     A connection counts here only once its TLS handshake is over, for which it has a minute. 1,024 files, the usual
     limit, are fewer than one address can have of such: nobody else could connect.
     """
     import resource  # only on POSIX
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(most, FILES)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

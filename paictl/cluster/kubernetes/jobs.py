@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.jobwords import name_taken, no_job, refuse_many_tasks, refuse_task
+from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
 from paictl.cluster.kubernetes.paijob.names import (
@@ -34,7 +35,8 @@ from paictl.cluster.values import (
     SshAddress,
     TaskPlace,
 )
-from paictl.i18n import text
+from paictl.errors import PaictlError
+from paictl.i18n import listed, text
 from paictl.remote import Pipes
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
 BAD_REQUEST: Final = 400
+GONE: Final = 410
 _TRIES: Final = 5
 """A change of tags over another's, which writes of the job's status are, too."""
 MOST_TASKS: Final = 10_000
@@ -89,14 +92,35 @@ class JobStore:
         for place, (request, taken) in enumerate(zip(requests, jobs, strict=True)):
             job, version = self._make(request, taken, at + timedelta(microseconds=place))
             made.append(job)
-        keys = {job.key for job in made}
+        keys = [job.key for job in made]
         try:  # of clients at once each counts what was there when its own came: the first has room, all have an order
-            refuse_many_tasks(limits, plans, lambda user: self._tasks_of(user, keys, version))
-        except ClusterError:
-            for key in keys:
-                delete(self._client, paijobs_path(object_name(key)))
+            with told():
+                refuse_many_tasks(limits, plans, lambda user: self._tasks_then(user, keys, version))
+        except ClusterError as error:
+            if left := self._take_back(keys):
+                error.hint = text("{jobs} have been taken all the same; to end each: paictl job stop USER~NAME",
+                                  jobs=listed(left))  # fmt: skip
             raise
         return made
+
+    def _take_back(self, keys: Sequence[str]) -> list[str]:
+        """Remove jobs that have just been made; those that could not be removed."""
+        left = []
+        for key in keys:
+            try:
+                delete(self._client, paijobs_path(object_name(key)))
+            except PaictlError:
+                left.append(key)
+        return left
+
+    def _tasks_then(self, user: str, besides: Collection[str], version: str) -> int:
+        """The tasks of a user's other jobs at a version; those of now if the API server has forgotten how it was."""
+        try:
+            return self._tasks_of(user, besides, version)
+        except KubeError as error:
+            if error.status != GONE:
+                raise
+            return self._tasks_of(user, besides)
 
     def _tasks_of(self, user: str, besides: Collection[str] = (), version: str = "") -> int:
         """Tasks of a user's jobs that have not ended, without those of some keys; as they were at a `version`."""

@@ -9,12 +9,13 @@ that have not ended, because the same tenant may be back: whoever pushes is told
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
 from paictl.cluster.capabilities import GrantsNamespaces
 from paictl.cluster.interface import ClusterError, Jobs, Reserving, Stored, Templated
+from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, listed, text
 
@@ -120,14 +121,31 @@ def _namespace_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
 
 
 def end_grants(cluster: GrantPorts, vcs: Collection[str]) -> None:
-    """Take from all storages and template libraries the grants to some virtual clusters."""
+    """Take from all storages and template libraries the grants to some virtual clusters.
+
+    One that cannot be taken keeps no other: the first error is raised at the end.
+    """
     if not vcs:
         return
-    for storage in cluster.storages():
-        ended = [vc for vc in storage.vcs if vc in vcs]
-        if ended:
-            cluster.grant_storage(storage.name, (), ended)
-    for library in cluster.template_libraries():
-        kept = tuple(vc for vc in library.vcs if vc not in vcs)
-        if kept != library.vcs:
-            cluster.put_template_library(replace(library, vcs=kept), new=False)
+    errors: list[PaictlError] = []
+    with _noted(errors):
+        for storage in cluster.storages():
+            if ended := [vc for vc in storage.vcs if vc in vcs]:
+                with _noted(errors):
+                    cluster.grant_storage(storage.name, (), ended)
+    with _noted(errors):
+        for library in cluster.template_libraries():
+            kept = tuple(vc for vc in library.vcs if vc not in vcs)
+            if kept != library.vcs:
+                with _noted(errors):
+                    cluster.put_template_library(replace(library, vcs=kept), new=False)
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def _noted(errors: list[PaictlError]) -> Iterator[None]:
+    try:
+        yield
+    except PaictlError as error:
+        errors.append(error)

@@ -102,4 +102,6 @@ def _central(least: Any, devices: Any, size: int) -> Any:
     # no more than `rest` stays free; and as no job gets more than 2 / (price * devices) above its need, at the higher
     # price so much does that the surplus is at least 1
     low, high = log(1.0 / rest), log(2.0 * (len(least) + 1) / rest)
+    if surplus(low) >= 0.0:  # the jobs are so few that what they get above their needs is lost in rounding
+        return least + above(exp(low))
     return least + above(exp(brentq(surplus, low, high, xtol=_EXACT, rtol=_EXACT)))

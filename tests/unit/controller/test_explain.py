@@ -19,7 +19,7 @@ from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
 from paictl.i18n import translated
 from paictl.operate import explaining
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import GATE
 from paictl.units import Millis
 from paictl.workload.windows import Windows
@@ -201,6 +201,46 @@ def test_of_clients_that_submit_at_the_very_same_time_each_gets_in_for_whom_ther
     assert sum(got_in) == taken
     there = {job.key for job in cluster(kube).jobs()}
     assert there == {f"ann~job{number}" for number, inside in enumerate(got_in) if inside}
+
+
+def refusing(kube: FakeJobs, monkeypatch: pytest.MonkeyPatch, status: int, *whats: str) -> None:
+    """The API server answers some requests, a GET at a version or a DELETE, with an error."""
+    answered = kube.request
+
+    def request_of(method: str, path: str, body: Any = None, **options: Any) -> Any:
+        query = options.get("query") or {}
+        if ("Exact" if "resourceVersionMatch" in query else method) in whats:
+            raise KubeError("is not possible", status=status)
+        return answered(method, path, body, **options)
+
+    monkeypatch.setattr(kube, "request", request_of)
+
+
+def test_a_limit_counts_what_is_there_now_where_nobody_knows_any_more_what_was(
+    kube: FakeJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_tasks(kube)
+    refusing(kube, monkeypatch, 410, "Exact")
+    assert cluster(kube).submit([request({"a": {"instances": 3}})])
+    assert [job.key for job in cluster(kube).jobs()] == ["ann~job"]
+
+
+@pytest.mark.parametrize(("whats", "there"), [(("Exact",), []), (("Exact", "DELETE"), ["ann~job", "ann~two"])])
+def test_jobs_that_cannot_be_counted_are_taken_back_or_named(
+    kube: FakeJobs, monkeypatch: pytest.MonkeyPatch, whats: tuple[str, ...], there: list[str]
+) -> None:
+    limit_tasks(kube)
+    refusing(kube, monkeypatch, 500, *whats)
+    with pytest.raises(ClusterError, match="is not possible") as refused:
+        cluster(kube).submit([request({"a": {}}, "job"), request({"a": {}}, "two")])
+    assert ("ann~job, ann~two have been taken all the same" in str(refused.value.hint)) == bool(there)
+    assert [job.key for job in cluster(kube).jobs()] == there
+
+
+def limit_tasks(kube: FakeJobs) -> None:
+    name = "services-configuration.yaml"
+    files = dict(preset_files("three-tenants"))
+    cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])

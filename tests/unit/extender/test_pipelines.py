@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
+import uvicorn
+from starlette.responses import Response
 
+from paictl.cluster.manifests.certificates import renewed
 from paictl.serving import connections
 from tests.conftest import ROOT
 from tests.unit.extender.conftest import NODES
@@ -93,6 +99,44 @@ def test_who_takes_no_answer_gives_way(harness: Harness, monkeypatch: pytest.Mon
                 assert fresh.filter(harness.create(made), NODES)["NodeNames"]
         for raw in strangers:
             raw.close()
+
+
+@pytest.mark.parametrize("over", ["http", "https"])
+def test_who_takes_a_long_answer_slowly_gets_all_of_it(
+    over: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = (tmp_path / "server_crt", tmp_path / "server_key") if over == "https" else ()
+    certificates = renewed(None, "localhost", time.time())
+    for file in pair:
+        file.write_text(getattr(certificates, file.name))
+    monkeypatch.setattr(connections, "STALLED", 0.5)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    sock.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(connections.serving(Response(b"x" * (3 << 20)), "127.0.0.1", 0, *pair))
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    raw.connect(sock.getsockname())
+    with (
+        ssl.create_default_context(cadata=certificates.ca_crt).wrap_socket(raw, server_hostname="localhost")
+        if pair
+        else raw as slow
+    ):
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        taken, began = 0, time.monotonic()
+        while taken < 3 << 20 and (piece := slow.recv(1 << 14)):
+            taken += len(piece)
+            time.sleep(0.01)
+        assert time.monotonic() - began > 2 * connections.STALLED
+        assert taken >= 3 << 20
+    server.should_exit = True
+    thread.join(10)
+    sock.close()
 
 
 OPENING = """

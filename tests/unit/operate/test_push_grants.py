@@ -148,6 +148,7 @@ def test_a_grant_that_cannot_be_taken_is_said_with_what_was_stored(
     version = newest(cluster)
     assert version is not None
     assert version.number == 2
+    assert grants(cluster) == {**REST, "data": ALL["data"]}, "the others have ended"
 
 
 def test_jobs_reservations_and_namespaces_of_an_earlier_virtual_cluster_are_named(tmp_path: Path) -> None:

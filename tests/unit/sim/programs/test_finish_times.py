@@ -83,3 +83,9 @@ def test_what_is_left_over_goes_to_small_jobs_first() -> None:
 def test_alone_a_job_has_its_part_of_the_devices_and_at_most_all_of_its_time() -> None:
     assert isolated_shares([1, 4, 8, 16], 64, 10).tolist() == [1.0, 1.0, 7 / 8, 7 / 16]
     assert isolated_shares([2], 64, 1000).tolist() == [0.5]
+
+
+@pytest.mark.parametrize("size", [2004, 4000, 6212, 50_000, 100_000])
+def test_a_small_job_has_all_its_time_on_a_large_cluster(size: int) -> None:
+    for more in range(60):
+        assert fair_shares(demands([(1, 1.0, 0.0, 1.0)]), size + more).tolist() == [1.0]
