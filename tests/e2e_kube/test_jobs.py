@@ -72,7 +72,7 @@ def test_a_job_that_no_node_lets_in_is_not_said_to_run_now(cluster: Cluster, api
 
 def test_a_role_that_has_done_enough_ends_the_job_and_the_others(cluster: Cluster, api: KubeApi) -> None:
     workers = role(2, 2, completion={"minFailedInstances": 1, "minSucceededInstances": 1})
-    cluster.submit([request("train", {"ps": role(1), "worker": workers})])
+    cluster.submit([request("train", {"worker": workers, "ps": role(1)})])  # Kubernetes does not keep this order
     job = awaited(cluster, "ann~train", runs)
     assert (job.devices, job.used) == (5, 5)
     finish(api, next(task.pod for task in job.tasks if (task.role, task.index) == ("worker", 1)), "0")
