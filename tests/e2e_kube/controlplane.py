@@ -232,6 +232,7 @@ class ControlPlane:
             program.wait_until(lambda: answers(f"{self.server}/api/v1/namespaces/default", self.context))
 
     def start_kcm(self) -> None:
+        """A node that kwok forgets stays ready: it sometimes does where one of the same name went a moment before."""
         at, conf = self.folder, self.folder / "kcm.conf"
         program = self.program(
             "kube-controller-manager", f"--kubeconfig={conf}", f"--bind-address={HOST}",
@@ -240,7 +241,7 @@ class ControlPlane:
             f"--root-ca-file={at / 'ca.crt'}", f"--service-account-private-key-file={at / 'sa.key'}",
             f"--cluster-signing-cert-file={at / 'ca.crt'}", f"--cluster-signing-key-file={at / 'ca.key'}",
             "--use-service-account-credentials=true", "--leader-elect=false", "--kube-api-qps=200",
-            "--kube-api-burst=400", *self._gates,
+            "--kube-api-burst=400", "--node-monitor-grace-period=1h", *self._gates,
         )  # fmt: skip
         program.wait_until(lambda: answers(f"https://{HOST}:{self.ports['kcm']}/healthz", anyone()))
 
