@@ -307,7 +307,7 @@ def test_commands_load_what_they_need_only(lab_with_a_job: Mapping[str, str], wo
 
 
 DECIDING = (
-    "jsonschema rich socket urllib.parse paictl.config.reading.yamlerrors paictl.cluster.picture "
+    "jsonschema rich socket paictl.config.reading.yamlerrors paictl.cluster.picture "
     "paictl.cluster.timeline paictl.scheduler.inspection paictl.scheduler.freecells paictl.scheduler.explain "
     "paictl.cluster.attempts"
 )
