@@ -49,7 +49,7 @@ class JobProgress:
         """Its position in the order of arrival: the final tie-breaker."""
         self.left = job.true_work * ONE
         self.never_done = (job.work - job.true_work) * ONE
-        """Units of work to which it does not come, because it dies before."""
+        """Units of work that it never reaches, because it dies first."""
         """Units of work, as of `begins`."""
         self.brought = self.left
         """Units of work that were left when it last started."""

@@ -26,7 +26,7 @@ from paictl.units import Millis
 _NEARLY: Final = 5_000
 """A slice that is shorter than a round by more than this (ms) is a job's last one, and its restart costs nothing."""
 _STEPS: Final = 1e-3
-"""Steps left of a job that is about to end: a share of nothing would be none."""
+"""The fewest steps that a job has left: without any it would get no share."""
 _MAKESPANS: Final = (100.0, 1e6)
 """Bounds in seconds of the published code's search for the least makespan."""
 UNFAIR: Final = 1.05
@@ -234,9 +234,9 @@ class FairRounds(InRounds):
         """By share / part of the time received, then by time owed, then by share."""
         if self._changed and (not self._settled or self.now - self._settled >= self.p.settle):
             self._settle()
-        served = [job for job in self.jobs.values() if job.number in self._shares]
+        entitled = [job for job in self.jobs.values() if job.number in self._shares]
         if self._shares.keys() == self._round.keys():  # all of them run already
-            return served
+            return entitled
         received = sum(self._received.values())
 
         def key(job: JobView) -> tuple[float, float, float, int]:
@@ -245,7 +245,7 @@ class FairRounds(InRounds):
             urgent = share / part if part else share * 1e9
             return -urgent, -self._deficit[job.number], -share, job.number
 
-        return sorted(served, key=key)
+        return sorted(entitled, key=key)
 
     def _settle(self) -> None:
         half = self.p.round // 2

@@ -45,7 +45,7 @@ class _Account:
         self.job = job
         self.gpus, self.submit = job.gpus, job.submit
         self.alike = job.gpus, group
-        """If a job finds no place, no other of which this is the same does."""
+        """Equal for jobs that fit in the same places: where one of them finds none, no other does."""
         self.left = float(job.work)
         self.isolated = self.ran = 0.0
         self.scale = scale
@@ -85,7 +85,7 @@ class Themis(Policy):
         self._present = 0
         """Number of jobs at the last decision, which scales the work done since."""
         self._idle = PLACEMENTS[self.p.placement](self.cluster)
-        """The cluster without anybody: where it is tried which jobs would fit."""
+        """The cluster without jobs, on which it is tried which ones would fit."""
         self._decisions = 0
         self._dice = np.random.RandomState(setup.seed % (1 << 32))
 

@@ -99,9 +99,9 @@ def _central(least: Any, devices: Any, size: int) -> Any:
         price = exp(power)
         return price * (rest - float((devices * above(price)).sum())) - 1.0
 
-    # no more than `rest` stays free; and as no job gets more than 2 / (price * devices) above its need, at the higher
-    # price so much does that the surplus is at least 1
+    # At most `rest` stays free, so the price is at least 1 / rest. No job gets more than 2 / (price * devices) above
+    # its need, so at the higher price enough stays free for a surplus of at least 1.
     low, high = log(1.0 / rest), log(2.0 * (len(least) + 1) / rest)
-    if surplus(low) >= 0.0:  # the jobs are so few that what they get above their needs is lost in rounding
+    if surplus(low) >= 0.0:  # few jobs on many devices: what they get above their needs is lost in rounding
         return least + above(exp(low))
     return least + above(exp(brentq(surplus, low, high, xtol=_EXACT, rtol=_EXACT)))
