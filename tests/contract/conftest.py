@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ import yaml
 
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import FOREVER, Cluster, JobRequest, JobState, JobView, Port
 from paictl.cluster.kubernetes.opening import open_pinned, pin
@@ -33,6 +35,9 @@ from tests.e2e_kube.jobrig import JobRig, job_rig
 from tests.e2e_kube.kubeapi import KubeApi
 
 T = TypeVar("T")
+
+BEGINNING: Final = datetime(2026, 6, 15, 9, tzinfo=UTC)
+"""When imagined clusters begin: an hour that no test crosses midnight from, whatever the hour it is run at."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,9 @@ def embedded(folder: Path, preset: str = "lab") -> Contract:
     files = preset_files(preset)
     first, then = commands.bring_up("pai", tuple(load_catalogue().services), machines_in(files), seal_files(files))
     place = folder / "state"
-    cluster = EmbeddedCluster.up(place, first, then, clock=(0.0, False))
+    place.mkdir(mode=0o700, exist_ok=True)
+    plan_beginning(place, BEGINNING.timestamp())
+    cluster = EmbeddedCluster.up(place, first, then)
     return Contract(cluster, lambda: EmbeddedCluster.at(place), 0.0, imagined=True)
 
 
