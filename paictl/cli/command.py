@@ -87,7 +87,7 @@ def _globals(
         ),
     ] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", expose_value=False, callback=_no_color, help="No colours (as NO_COLOR=1).")
+        bool, typer.Option("--no-color", expose_value=False, callback=_no_color, help="No colors (as with NO_COLOR=1).")
     ] = False,
     no_input: Annotated[
         bool,

@@ -132,7 +132,7 @@ def tag(
 ) -> None:
     """Add tags to a job, or remove them; finished jobs too. A clone keeps them, and the scheduler ignores them."""
     if not tags and not remove:
-        raise PaictlError(text("nothing is to be changed"), hint=text("name the tags to add, or give --remove TAG"))
+        raise PaictlError(text("there is nothing to change"), hint=text("name the tags to add, or give --remove TAG"))
     key, now = operate.tag(open_cluster(state), job, me(), tags or (), remove or ())
     console.outcome(text("job {job}: {tags}", job=key, tags=", ".join(now) or "-"), name=key, tags=list(now))
 

@@ -66,9 +66,9 @@ def submit(
     """Submit jobs: all of the files, or none."""
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if template is not None and paths:
-        raise PaictlError(text("--template works without job files"), hint=text("give either of the two"))
+        raise PaictlError(text("--template works without job files"), hint=text("give only one of the two"))
     if settings_ and template is None:
-        raise PaictlError(text("--set works with --template only"), hint=text("edit the parameters of the file"))
+        raise PaictlError(text("--set works only with --template"), hint=text("edit the parameters of the file"))
     if not paths and template is None:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:

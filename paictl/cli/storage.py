@@ -167,7 +167,7 @@ def grant(
 ) -> None:
     """Change which virtual clusters may use a storage. Running jobs keep it."""
     if not vc and not revoke:
-        raise PaictlError("nothing is to be changed", hint=text("give --vc VC or --revoke VC"))
+        raise PaictlError("there is nothing to change", hint=text("give --vc VC or --revoke VC"))
     storage = operate.grant(open_cluster(state), name, vc or (), revoke or ())
     console.outcome(text("storage {name}: {vcs}", name=name, vcs=_vcs(storage)), name=name, vcs=list(storage.vcs))
 

@@ -182,7 +182,7 @@ def grant(
 ) -> None:
     """Grant virtual clusters to a user or revoke them; make administrators."""
     if not vc and not revoke and admin is None:
-        raise PaictlError("nothing is to be changed", hint="give --vc VC, --revoke VC, --admin or --no-admin")
+        raise PaictlError("there is nothing to change", hint="give --vc VC, --revoke VC, --admin or --no-admin")
     cluster = open_cluster(state)
     operate.find(cluster.users, name)
     operate.check_vcs(cluster, vc or ())

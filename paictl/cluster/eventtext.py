@@ -108,8 +108,8 @@ def _maintenance(event: Event) -> Text:
 
 _REASONS: Final = (
     "stopped",
-    "runs by configuration {loaded}, the newest is {newest}",
-    "its configuration names nodes that are not there: {nodes}",
+    "runs with configuration {loaded}, the newest is {newest}",
+    "its configuration names nodes that do not exist: {nodes}",
     "in maintenance ({window})",
     "kept free of new pods ({window})",
     "in no cell of the scheduler's configuration, so nothing runs there",

@@ -123,7 +123,7 @@ def with_library(
 def already_there(name: str) -> ConflictError:
     """The refusal of a name that is taken."""
     return ConflictError(
-        text("there is a template library {name!r} already", name=name),
+        text("template library {name!r} already exists", name=name),
         hint=text("to read its files again: paictl template sync {name} FOLDER", name=name),
     )
 

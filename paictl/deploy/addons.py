@@ -68,7 +68,7 @@ class DefaultStorage(DeployPhase):
         """
         manifest, client = self._manifest, api(self.site)
         if manifest and (others := patiently(partial(strangers, client))):
-            message = text("{objects}: there already, and not made by paictl", objects=listed(others))
+            message = text("{objects}: already exists, and was not created by paictl", objects=listed(others))
             hint = text("remove deploy.storage_class to keep them, or delete them when no volume needs them")
             raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         if not manifest and (used := patiently(partial(volumes_of, client))):
@@ -132,7 +132,9 @@ class NodeDns(DeployPhase):
     def _set_up(self, tell: Tell) -> None:
         client, manifest = api(self.site), self._manifest
         if patiently(partial(has_another_cache, client)):
-            message = text("{objects}: there already, and not made by paictl", objects="daemonset node-local-dns")
+            message = text(
+                "{objects}: already exists, and was not created by paictl", objects="daemonset node-local-dns"
+            )
             hint = text("delete it, or remove deploy.node_dns to keep it")
             raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         image = patiently(partial(image_of_dns, client))

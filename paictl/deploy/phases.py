@@ -20,7 +20,7 @@ from paictl.plan.run import Phase
 
 
 class LockForChanges(Lock):
-    """Nobody is kept out where nothing is to be changed."""
+    """Nobody is kept out where there is nothing to change."""
 
     def should_run(self) -> str:
         """Skipped where the hosts, as they were found, need nothing."""

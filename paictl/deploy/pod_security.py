@@ -101,7 +101,7 @@ class PodSecurity(DeployPhase):
         client = api(self.site)
         for name, metadata in self._changes(client).items():
             patiently(partial(_set, client, name, metadata))
-            level = metadata["annotations"].get(OURS, self._levels.get(name)) or text("no level of ours")
+            level = metadata["annotations"].get(OURS, self._levels.get(name)) or text("no level set by paictl")
             tell(f"{name}: {level}", "")
 
     def _changes(self, client: KubeClient) -> dict[str, dict[str, Any]]:

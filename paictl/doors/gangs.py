@@ -36,7 +36,7 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
     if not why or not deadline:
         return why
     return text(
-        "{why}; its place is given back {seconds:g} s after the last of them came", why=why, seconds=deadline
+        "{why}; its place is given back {seconds:g} s after the last of them arrived", why=why, seconds=deadline
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def _from_lists(lists: HostLists) -> InitialConfiguration:
     if not proposal.pools:
         raise PaictlError(
             "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=lists.config,
-            hint="set it to true, no cluster was brought up",
+            hint="set it to true; no cluster was started",
         )  # fmt: skip
     return InitialConfiguration(render(proposal), tuple(notes))
 

@@ -133,7 +133,7 @@ def _without(service: str) -> Text:
     """What does not happen while a service is stopped."""
     match service:
         case "frameworkcontroller":
-            return text("no pods are made for it")
+            return text("no pods are created for it")
         case "hivedscheduler":
             return text("nothing new is placed")
     return text("nothing is done for it")

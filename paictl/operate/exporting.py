@@ -148,7 +148,7 @@ def _note_in(target: Path) -> Mapping[str, Any]:
         raise PaictlError(text("cannot be read: {reason}", reason=error.strerror), where=str(target)) from None
     except (ValueError, KeyError, TypeError):
         raise PaictlError(
-            "is not what paictl has written", where=str(target / NOTE), hint="export into a new folder"
+            "is not a file that paictl has written", where=str(target / NOTE), hint="export into a new folder"
         ) from None
     return dict(note)
 

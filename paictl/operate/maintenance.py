@@ -57,7 +57,7 @@ def nodes_of(picture: Picture, cells: Sequence[str]) -> tuple[str, ...]:
         nodes = [node.name for node in cell.nodes()]
         if not nodes:
             raise PaictlError(
-                text("cell {address} is a part of a node", address=address), hint="windows are about whole nodes"
+                text("cell {address} is a part of a node", address=address), hint="windows close whole nodes"
             )
         names |= dict.fromkeys(nodes)
     return tuple(names)

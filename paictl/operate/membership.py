@@ -45,7 +45,7 @@ def worker_of(deployment: Deployment, name: str) -> Machine:
         raise PaictlError(text("no machine {name} in the worker list", name=name))
     if machine.role is Role.MASTER:
         message = text("{name} is a master: masters cannot be added or removed", name=name)
-        raise PaictlError(message, hint="only workers come and go")
+        raise PaictlError(message, hint="only workers can be added and removed")
     return machine
 
 

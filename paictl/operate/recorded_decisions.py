@@ -102,7 +102,7 @@ def _outcome(result: OperationResult, names: Mapping[str, str], spec: ClusterSpe
             return text("node {node}, devices {devices}", node=detail.node, devices=devices)
         case "preempt":
             pods = ", ".join(names.get(uid, uid) for _, uids in detail for uid in uids)
-            return text("these pods have to go: {pods}", pods=pods)
+            return text("these pods must leave: {pods}", pods=pods)
         case "ok":
             return ", ".join(f"{group} {words}" for group, words in (result.changed or {}).items())
     return str(detail)

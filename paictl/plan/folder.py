@@ -89,7 +89,7 @@ def begin_run(
             continue
         except OSError as error:
             raise PaictlError(
-                f"cannot be made: {error.strerror}", where=str(path), hint="free space, or rights"
+                f"cannot be created: {error.strerror}", where=str(path), hint="free space, or rights"
             ) from None
         write_together(path, {RUN: text}, mode=0o600)
         (path / EVENTS).touch(mode=0o600)

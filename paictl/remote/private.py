@@ -82,9 +82,9 @@ def _root() -> Path:
         root.mkdir(mode=0o700, exist_ok=True)
         status = root.lstat()
     except OSError as error:
-        raise PaictlError(text("cannot be made: {strerror}", strerror=error.strerror), where=str(root)) from None
+        raise PaictlError(text("cannot be created: {strerror}", strerror=error.strerror), where=str(root)) from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PaictlError("is not a folder that is ours alone", where=str(root), hint="remove it, or set TMPDIR")
+        raise PaictlError("is not a folder that belongs to you alone", where=str(root), hint="remove it, or set TMPDIR")
     return root
 
 

@@ -190,7 +190,7 @@ def _starts(context: _Context, names: Collection[str]) -> tuple[tuple[ServiceSte
 def _why_start(context: _Context, name: str) -> str:
     if name in context.chosen:
         state = context.state(name)
-        return "is wished to run again" if state is ServiceState.RUNNING else f"is {state}"
+        return "will be restarted" if state is ServiceState.RUNNING else f"is {state}"
     users = context.in_order(users_of(context.catalogue.graph, [name]) & context.chosen)
     return text("is needed by {users}", users=listed(users))
 

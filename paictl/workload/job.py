@@ -317,7 +317,7 @@ class _RoleReader:
             ignore_suggested=self.hived.flag("ignoreK8sSuggestedNodes", default=True),
         )
         if wishes.sku_type is not None and wishes.pinned_id is not None:
-            raise own.error("pinnedCellId", "skuType is given too, only one of the two is allowed")
+            raise own.error("pinnedCellId", "skuType is given, too; only one of the two is allowed")
         return wishes
 
 
@@ -359,9 +359,7 @@ def _deployment(job: Fields) -> Fields:
 def _resources(fields: Fields) -> Resources:
     resources = Resources(fields.whole("gpu", 0), fields.whole("cpu", 0), fields.whole("memoryMB", 0))
     if resources == Resources(0, 0, 0):
-        raise JobError(
-            fields.path, "the task asks for nothing, so no cell can be its place", hint="ask for cpu, at least"
-        )
+        raise JobError(fields.path, "the task asks for nothing, so no cell can hold it", hint="ask for cpu, at least")
     return resources
 
 

@@ -74,7 +74,7 @@ def import_(
     for question in made.questions:
         console.info(i18n.text("question: {question}", question=question))
     for remark in made.remarks:
-        console.info(i18n.text("not taken over: {remark}", remark=remark))
+        console.info(i18n.text("not imported: {remark}", remark=remark))
     if file != STDOUT:
         _say_next(made, file)
 
@@ -109,7 +109,7 @@ def _show(made: Draft, path: Path, output: Output) -> None:
 
 def _say_next(made: Draft, file: str) -> None:
     """What has to be done before the scheduler follows it."""
-    console.info(i18n.text("next: look at it, then paictl config validate {file}", file=file))
+    console.info(i18n.text("next: review it, then run paictl config validate {file}", file=file))
     ways = i18n.text("(or paictl extender config)")
     console.info(f"      paictl placer config --config {file} | kubectl apply -f -   {console.said(ways)}")
     granted: dict[str, list[str]] = {}

@@ -54,12 +54,12 @@ def use(name: Name) -> None:
     """Set the default cluster."""
     target = find_target(name)
     registry.use(name)
-    console.outcome(text("commands reach {name} now ({where})", name=name, where=target.where), name=name)
+    console.outcome(text("commands now use {name} ({where})", name=name, where=target.where), name=name)
     reached = chosen_name()
     if reached != name:
         console.warning(
             text(
-                "in this shell they still reach {reached}: {variable} or PAICTL_STATE is set",
+                "in this shell they still use {reached}: {variable} or PAICTL_STATE is set",
                 reached=reached,
                 variable=VARIABLE,
             )

@@ -62,7 +62,10 @@ def add(
     user: User,
     role: Annotated[AccessRole, typer.Option("--role", help="What the person may do (see below).")] = AccessRole.VIEW,
     namespace: Annotated[
-        str, typer.Option("--namespace", metavar="NAME", help="Where view and tenant count; the kubeconfig's default.")
+        str,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Namespace of the roles view and tenant, and the kubeconfig's default."
+        ),
     ] = "",
     group: Annotated[
         list[str] | None, typer.Option("--group", metavar="NAME", help="A group in the certificate; repeatable.")

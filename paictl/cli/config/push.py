@@ -247,7 +247,7 @@ def pull(
     cluster = open_cluster(state)
     if from_openpai:
         if number is not None:
-            raise PaictlError("OpenPAI keeps one version only", hint="leave out --version")
+            raise PaictlError("OpenPAI keeps only one version", hint="leave out --version")
         _pull_from_openpai(cluster, folder, force=force)
         return
     version = cluster.configuration(number)
@@ -260,7 +260,7 @@ def _pull_from_openpai(cluster: Cluster, folder: Path, *, force: bool) -> None:
     """Write what OpenPAI left, so that only the owner can read it: nothing in it is sealed."""
     if not isinstance(cluster, OpenPaiStore):
         raise UnsupportedError(
-            "OpenPAI leaves its configuration in a Kubernetes cluster", hint="name one: --cluster NAME"
+            "OpenPAI stores its configuration in a Kubernetes cluster", hint="name one: --cluster NAME"
         )
     left = cluster.left_by_openpai()
     for path in write_together(folder, left.files, force=force, mode=0o600):

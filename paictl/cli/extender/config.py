@@ -126,7 +126,8 @@ def _certificates(choices: Choices) -> CertificateSet | None:
     certificate_set = kept_in(path, scheduler_host(choices.namespace, choices.door), time.time())
     console.info(
         text(
-            "the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}",
+            "the output contains private keys, as Secrets for kubectl: keep it out of version control; the keys are "
+            "stored in {path}",
             path=path,
         )
     )

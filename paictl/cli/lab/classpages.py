@@ -98,7 +98,7 @@ def _data(room: Classroom, call: Call) -> list[dict[str, Any]]:
 def _handed_in(room: Classroom, call: Call) -> Answer:
     """Keep the report in the body. Raises `ApiError` if the caller is not a student, or the body not a report."""
     if all(student.user != call.me.name for student in room.students):
-        raise ApiError(403, "ForbiddenUserError", "only students of this class hand reports in")
+        raise ApiError(403, "ForbiddenUserError", "only students of this class can hand in reports")
     try:
         written = call.body.decode("utf-8")
     except UnicodeDecodeError:

@@ -160,7 +160,7 @@ def read_text(path: Path, limit: int | None = None) -> str:
             data = stream.read(-1 if limit is None else limit + 1)
         if limit is not None and len(data) > limit:
             raise PaictlError(
-                i18n.text("is larger than {size} MiB, which no configuration is", size=limit >> 20), where=str(path)
+                i18n.text("is larger than {size} MiB, too large for a configuration", size=limit >> 20), where=str(path)
             )
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:

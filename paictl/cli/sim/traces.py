@@ -120,4 +120,4 @@ def _write_formats(output: Output) -> None:
         ),
     )  # fmt: skip
     write("")
-    write(spoken("Our own, by name: {names}", names=", ".join(own)))
+    write(spoken("Bundled with paictl, by name: {names}", names=", ".join(own)))

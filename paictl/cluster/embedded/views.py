@@ -141,11 +141,11 @@ class WorldViews:
         if not service.running:
             reasons.append("stopped")
         elif service.name in READERS and newest not in (0, service.loaded):
-            reasons.append(f"runs by configuration {service.loaded}, the newest is {newest}")
+            reasons.append(f"runs with configuration {service.loaded}, the newest is {newest}")
         if service.name == SCHEDULER:
             missing = [name for name in world.dispatcher.nodes or () if name not in world.machines]
             if missing:
-                reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
+                reasons.append(f"its configuration names nodes that do not exist: {listed(missing)}")
         since, running = instant(self._epoch, service.since), service.running
         return ServiceView(service.name, running, running, since, "; ".join(reasons), service.loaded)
 

@@ -98,7 +98,7 @@ class JobStore:
                 refuse_many_tasks(limits, plans, lambda user: self._tasks_then(user, keys, version))
         except ClusterError as error:
             if left := self._take_back(keys):
-                error.hint = text("{jobs} have been taken all the same; to end each: paictl job stop USER~NAME",
+                error.hint = text("{jobs} were accepted all the same; to end each: paictl job stop USER~NAME",
                                   jobs=listed(left))  # fmt: skip
             raise
         return made
@@ -225,7 +225,7 @@ class JobStore:
                     raise
                 continue
             return tags
-        raise ConflictError(text("others change {job} all the time", job=key), hint=text("run the same command again"))
+        raise ConflictError(text("others keep changing {job}", job=key), hint=text("run the same command again"))
 
     def find(self, key: str) -> PaiJob:
         """One job; raises `ClusterError` with the names that come near if there is none."""

@@ -127,7 +127,7 @@ class _Reader:
         if parts:
             self.remarks.append(
                 text(
-                    "node {name} has devices cut by MIG ({parts}): they are not cells, unless the device plugin "
+                    "node {name} has devices divided by MIG ({parts}): they are not cells, unless the device plugin "
                     "runs with mig-strategy: single",
                     name=name,
                     parts=", ".join(sorted(parts)),

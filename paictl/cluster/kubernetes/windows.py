@@ -91,7 +91,7 @@ class WindowStore:
             )
             if self._replace({RESERVATIONS: reservations_text(written)}, known):
                 return after
-        raise ConflictError("others change the reservations all the time", hint="run the same command again")
+        raise ConflictError("others keep changing the reservations", hint="run the same command again")
 
     def remove_reservation(self, name: str, now: datetime) -> None:
         """Remove a reservation; raises `PaictlError` if there is none of that name."""
@@ -103,7 +103,7 @@ class WindowStore:
             known = self._object()
             if self._replace({MOVES: totals_text(change(totals_of(known)))}, known):
                 return
-        raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
+        raise ConflictError("others keep changing the maintenance windows", hint="run the same command again")
 
     def _object(self) -> Json | None:
         return find(self._client, path_of(NAMESPACE, "configmaps", NAME))
@@ -121,7 +121,7 @@ class WindowStore:
             ended = (window for window in windows if now - _KEPT < window.end <= now and window.name not in names)
             if self._write(Windows((*ended, *after.all)), known):
                 return after
-        raise ConflictError("others change the maintenance windows all the time", hint="run the same command again")
+        raise ConflictError("others keep changing the maintenance windows", hint="run the same command again")
 
     def _found(self) -> tuple[Windows, Json | None]:
         known = self._object()

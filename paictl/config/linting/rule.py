@@ -67,7 +67,7 @@ class Rule(Generic[Subject]):
         """The documentation of the rule."""
         text = inspect.getdoc(self.check)
         if text is None:  # python -OO
-            raise PaictlError("the documentation of the rules is not there", hint="run Python without -OO")
+            raise PaictlError("the documentation of the rules is missing", hint="run Python without -OO")
         module = self.check.__module__
         return parse_manual(
             text, *(inspect.getdoc(sys.modules[name]) or "" for name in (module, module.rpartition(".")[0]))

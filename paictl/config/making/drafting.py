@@ -183,7 +183,7 @@ class _Maker:
         if not nodes[0].model:
             self.questions.append(
                 text(
-                    "which model are the devices of {names}? {leaf} stands for it",
+                    "which model are the devices of {names}? {leaf} is a placeholder",
                     names=_some([node.name for node in nodes]),
                     leaf=leaf,
                 )

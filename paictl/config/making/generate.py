@@ -171,7 +171,7 @@ def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[]
     """
     if not skus:
         hint = text("give it for each kind of worker: --sku '{form}'", form=FORM)
-        raise PaictlError("it is not known what the workers have", where="--sku", hint=hint)
+        raise PaictlError("the workers' hardware is not known", where="--sku", hint=hint)
     masters, workers, settings = inventory.masters, inventory.workers, inventory.settings
     chosen = assign([worker.name for worker in workers], [masters[0].name], skus)
     master = chosen.get(masters[0].name) or _default_master(masters[0], skus)
@@ -210,7 +210,7 @@ def _hosts(inputs: GenerateInputs, kind: FileKind) -> tuple[HostRow, ...]:
 
 def _default_master(host: Named, skus: Iterable[MachineSku]) -> MachineSku:
     if any(sku.name == MASTER_SKU for sku in skus):
-        hint = text("write {sku}@{host}=…, or call it otherwise", sku=MASTER_SKU, host=host.name)
+        hint = text("write {sku}@{host}=…, or give it another name", sku=MASTER_SKU, host=host.name)
         raise PaictlError(text("the SKU {sku!r} does not have the master", sku=MASTER_SKU), where="--sku", hint=hint)
     return _MASTER
 
@@ -239,7 +239,7 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
         leaves, each, share = int(cpus), 1, int(memory / cpus)
     if min(leaves, each, share) < 1:
         parts = text("{count} devices", count=sku.devices) if sku.devices else text("its cores")
-        template = "a machine of {sku!r} is too small: what is left for {parts} after the reserve is nothing"
+        template = "a machine of {sku!r} is too small: after the reserve, nothing is left for {parts}"
         message = text(template, sku=sku.name, parts=parts)
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
@@ -294,6 +294,6 @@ def recheck(inputs: GenerateInputs, texts: dict[str, str]) -> None:
     report = _check([*inputs.documents, *made])
     for problem in report.problems:
         if problem.severity is not Severity.INFO and problem.place.path in texts:
-            template = "the files made from these inputs would have problems, first {rule}: {message}"
+            template = "the files generated from this input would have problems; the first is {rule}: {message}"
             message = text(template, rule=problem.rule, message=sayable(problem.message))
             raise PaictlError(message, where=str(problem.place), hint=problem.hint)

@@ -67,7 +67,7 @@ def parse_sku(text: str) -> MachineSku:
             text, i18n.text("cannot be called {name!r}", name=name), "use letters, digits, '-' and '_', at most 52"
         )
     if at and not patterns:
-        raise _error(text, "names no hosts behind '@'", i18n.text("write {form}, or leave the '@' out", form=FORM))
+        raise _error(text, "names no hosts after '@'", i18n.text("write {form}, or leave the '@' out", form=FORM))
     for pattern in patterns:
         if not re.fullmatch(r"[a-z0-9.*?-]+", _RANGE.sub("", pattern)) or not _regex(pattern):
             raise _error(
@@ -114,7 +114,7 @@ def _resources(text: str, tail: str) -> dict[str, str]:
         given[key] = value
     for key in ("cpu", "memory"):
         if key not in given:
-            raise _error(text, i18n.text("does not say {key}", key=key), i18n.text("write {form}", form=FORM))
+            raise _error(text, i18n.text("has no {key}", key=key), i18n.text("write {form}", form=FORM))
     return given
 
 

@@ -108,7 +108,7 @@ def read_folder(folder: str) -> list[ConfigFile]:
     files = [file for file in candidates if file.kind in KINDS]
     if not files:
         raise PaictlError(
-            "holds no configuration file", where=folder, hint="e.g. layout.yaml, services-configuration.yaml"
+            "contains no configuration file", where=folder, hint="e.g. layout.yaml, services-configuration.yaml"
         )
     return files
 

@@ -221,7 +221,7 @@ def _too_large(path: str, size: str) -> PaictlError:
     return PaictlError(
         text("has {size} bytes, the limit is {max_bytes:,}", size=size, max_bytes=MAX_BYTES),
         where=path,
-        hint="a configuration of this size is most likely not one; split it or remove what does not belong",
+        hint="a file of this size is most likely not a configuration; split it or remove what does not belong in it",
     )
 
 

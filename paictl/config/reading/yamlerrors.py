@@ -67,7 +67,7 @@ def explained(source: Source, error: yaml.MarkedYAMLError, quoted: ScalarNode | 
         line = source.position(late.end - 1)[0]
         at = Span(source, late.start, late.start + 1)
         return ScanFailure(
-            at, text("the quotation mark here is closed in line {line} only", line=line), "close it in its own line"
+            at, text("the quotation mark here is only closed in line {line}", line=line), "close it on the same line"
         )
     return _likely(source, error, at) or ScanFailure(at, _reason(error))
 
@@ -182,7 +182,7 @@ def _indentation(source: Source, line: _Line, above: list[_Line]) -> ScanFailure
         return ScanFailure(_first_word(source, before), message, "give both the same indentation")
     if glued := re.match(r"-([A-Za-z_][\w.-]*):", line.text):
         return ScanFailure(
-            _first_word(source, line), "a space is missing behind '-'", text("write - {key}: …", key=glued[1])
+            _first_word(source, line), "a space is missing after '-'", text("write - {key}: …", key=glued[1])
         )
     numbers = joined(" or ", (text("line {line}", line=_number(source, other)) for other in around[:2]))
     return ScanFailure(

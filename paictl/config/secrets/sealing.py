@@ -138,7 +138,7 @@ def replace_secrets(document: Walk, replacement: Callable[[Secret], str]) -> Wal
     made = walk(document.text[: len(document.text) - len(body)] + result, document.kind)
     if made.shape != document.shape:
         raise SecretError(
-            "has a layout in which secrets cannot be replaced", hint="write secrets in quotes, one a line"
+            "has a layout in which secrets cannot be replaced", hint="write secrets in quotes, one per line"
         )
     return made
 

@@ -163,7 +163,9 @@ class _Walker:
             line = self.text.count("\n", 0, offsets(event)[0]) + 1
             raise SecretError(
                 i18n.text(
-                    "line {line}: *{anchor} makes one value a secret and no secret", line=line, anchor=event.anchor
+                    "line {line}: *{anchor} makes one value both a secret and not a secret",
+                    line=line,
+                    anchor=event.anchor,
                 ),
                 hint="write the value out in both places",
             )

@@ -197,7 +197,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "see-above": "it ended with exit code {code}; see what it printed",
     "service-note": "note: service {name}: {reason}",
     "stopped": "stopped; start it: paictl service start -n {name}",
-    "stale": "runs by configuration {loaded}, the newest is {newest}; to load it: paictl service refresh -n {name}",
+    "stale": "runs with configuration {loaded}, the newest is {newest}; to load it: paictl service refresh -n {name}",
     "takes-cluster": "lab {lab} takes cluster {cluster}: its scheduler gets another configuration",
     "at-site": "runs on cluster {cluster} as user {user}; a minute of the lab takes {seconds} s there",
     "taking": "making cluster {cluster} the lab's",

@@ -93,4 +93,4 @@ def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
     if suffix not in FORMS:
         suffix = form_of(text)  # the ending got lost on the way
     if suffix != ".json" and rendered(report, suffix) != text:
-        yield i18n.text("the visible text is not what the recorded data say: something was altered")
+        yield i18n.text("the visible text does not match the recorded data: something was altered")

@@ -66,9 +66,7 @@ def read(path: str) -> Folder:
             )
         if openpai_name != file.name:
             notes.append(
-                i18n.text(
-                    "{name} is taken as {known}, which is its name in OpenPAI", name=file.name, known=openpai_name
-                )
+                i18n.text("{name} is read as {known}, its name in OpenPAI", name=file.name, known=openpai_name)
             )
         files[openpai_name] = file.renamed(openpai_name)
     return Folder(files, tuple(notes))

@@ -114,7 +114,7 @@ class Collector:
         tally = self._of(data)
         message = self._starred(reason(data.get("res") or {}))
         if re.search(r"(via|over) ssh:\s*$", message):
-            message = text("the host died or the link was cut while it was at work")
+            message = text("the host died or the link was cut while it was working")
         event = TaskEvent(
             TaskEventKind.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), message, hint_for(message)
         )  # fmt: skip

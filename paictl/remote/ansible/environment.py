@@ -93,7 +93,7 @@ def _locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise PaictlError(text("cannot be made: {strerror}", strerror=error.strerror), where=str(path)) from None
+        raise PaictlError(text("cannot be created: {strerror}", strerror=error.strerror), where=str(path)) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -68,7 +68,9 @@ def upload(link: Link, source: Path, target: str, *, mode: int | None, settings:
         ended = execute(link, replace(settings, line=_script(_PUT, *arguments), stdin=file))
     if ended.code == _OTHER_SUM:
         raise NotReachedError(
-            CommandStatus.FAILED, text("what arrived is not what was sent"), text("nothing was changed; try again")
+            CommandStatus.FAILED,
+            text("the received file differs from the one that was sent"),
+            text("nothing was changed; try again"),
         )
     if ended.code:
         raise NotReachedError(CommandStatus.FAILED, _last_line(ended.stderr) or text("it could not be written"))

@@ -208,7 +208,7 @@ def _running_lines(pod_report: PodReport) -> list[str]:
     ]  # fmt: skip
     preemptor = pod_report.preemptor
     if pod_report.hold is Hold.LAZY:
-        lost = "  It lost its guarantee to {group} (lazy preemption) and runs on without one."
+        lost = "  It lost its guarantee to {group} (lazy preemption) and keeps running without one."
         return [*lines, text(lost, group=preemptor)]
     lines.append(text("  It is {hold}.", hold=text(str(pod_report.hold))))
     if preemptor:

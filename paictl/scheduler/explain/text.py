@@ -244,7 +244,7 @@ def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:
         phrase = text("preempt {victims}, then {rest}", victims=victims, rest=phrase)
     if outcome.lazy:
         lazy = _listed([_group(holder, names) for holder in outcome.lazy], "more group", "more groups")
-        phrase = text("{rest}, while {lazy} would lose the guarantee and run on", rest=phrase, lazy=lazy)
+        phrase = text("{rest}, while {lazy} would lose the guarantee and keep running", rest=phrase, lazy=lazy)
     return phrase
 
 

@@ -92,7 +92,7 @@ def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
         verb = (
             "Pod {pod} can run now: {asks}."
             if explanation.decision is PodVerdict.BIND
-            else ("Pod {pod} waits for others to go: {asks}.")
+            else ("Pod {pod} waits for others to leave: {asks}.")
         )
         would = text("It would {outcome}.", outcome=outcome_text(explanation.outcome, names))
         return ExplanationText(text(verb, pod=pod, asks=asks), would)

@@ -25,38 +25,42 @@ _WAITS: Final = -1
 class ElasticFlowParameters(Parameters):
     """`elasticflow:slot=60`; the defaults are those of the published runs."""
 
-    slot: Span = parameter(Span(60_000), "at its end devices are assigned again, if anything has changed", least=0.001)
-    admission: Literal["each", "slot"] = parameter(
-        "each", "each: a job is refused for itself; slot: all or none of the jobs that came in a slot are admitted"
+    slot: Span = parameter(
+        Span(60_000), "length of a slot; at its end, devices are assigned again if anything has changed", least=0.001
     )
-    most: int = parameter(1024, "how many jobs without a promise a decision looks at, the oldest", least=1)
+    admission: Literal["each", "slot"] = parameter(
+        "each",
+        "each: jobs are admitted or refused one by one; slot: all or none of the jobs that arrived in a slot are "
+        "admitted",
+    )
+    most: int = parameter(1024, "number of jobs without a promise that a decision considers, oldest first", least=1)
 
 
 class ElasticFlow(Policy):
-    """Admits a job if its deadline can be kept beside all that are promised. Example: `elasticflow:slot=5m`.
+    """Admits a job if its deadline can be kept in addition to all promised ones. Example: `elasticflow:slot=5m`.
 
-    Promised jobs are planned by rising deadline, each with the fewest devices that will do. Devices that are left go
-    one step at a time to the job that wastes least on them, then to jobs without a promise.
+    Promised jobs are planned in the order of their deadlines, each with as few devices as possible. The remaining
+    devices go, one step at a time, to the job that wastes least of them, then to jobs without a promise.
     """
 
     id = "elasticflow"
-    title = "deadlines with elastic jobs: each gets the fewest devices that meet its deadline, others where they help"
+    title = "deadlines with elastic jobs: each gets the fewest that meet its deadline, others go where they help"
     paper = "Gu et al., ASPLOS'23; pkusys/ElasticFlow@04a0109 `--schedule=ef-accessctrl`"
     knows = frozenset({Knowledge.DURATION, Knowledge.SCALING, Knowledge.DEADLINE})
     Parameters = ElasticFlowParameters
     choices = (
-        "levels are powers of two within what a job is elastic to, as far as each makes it faster; a job that is not "
+        "levels are powers of two within a job's elastic range, as long as each makes it faster; a job that is not "
         "elastic has one level",
-        "a job's quota holds from now to its end; the published code takes the next smaller one for as long as that "
-        "will do",
-        "what one more device wastes is estimated from the rates of both levels, as if the smaller one lasted; "
-        "the published code plans anew for each candidate",
-        "jobs that are refused are not dropped: they run on what is left, least remaining service first, as jobs "
-        "without deadlines do",
-        "each job is admitted for itself; the published code refuses all jobs that came in a slot if their deadlines "
-        "cannot all be kept (admission=slot)",
+        "a job's quota applies from now to its end; the published code uses the next smaller one for as long as "
+        "that is enough",
+        "the waste of one more device is estimated from the rates of both levels, as if the smaller one lasted; the "
+        "published code plans again for each candidate",
+        "refused jobs are not dropped: they run on the remaining devices, least remaining service first, like jobs "
+        "without deadlines",
+        "each job is admitted separately; the published code refuses all jobs that arrived in a slot if their "
+        "deadlines cannot all be kept (admission=slot)",
         "of several deadlines the first one counts; durations are exact",
-        "a job that a resize or a restart makes late keeps no promise, and runs on what is left",
+        "a job that becomes late because of a resize or a restart loses its promise, and runs on the remaining devices",
     )
 
     def __init__(self, parameters: ElasticFlowParameters, setup: Setup) -> None:

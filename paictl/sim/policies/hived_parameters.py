@@ -27,8 +27,9 @@ class HivedParameters(Parameters):
     )
     order: Literal["share", "created"] = parameter(
         "share",
-        "of one priority. share: the tenant that uses least outside its quota, a preempted job keeps its turn; "
-        "created: as the placer, whoever was created first, and a preempted job is created again",
+        "order among jobs of one priority. share: the tenant that uses least outside its quota first, and a "
+        "preempted job keeps its turn; created: as with the placer, the job created first, and a preempted job is "
+        "created again",
     )
     backfill: Literal["none", "easy", "conservative"] = parameter(
         "none",
@@ -41,15 +42,18 @@ class HivedParameters(Parameters):
         least=1,
     )
     victims: Literal["fewest-devices", "least-loss"] = parameter(
-        "fewest-devices", "least-loss: of the jobs that may be preempted those go that lose the least work"
+        "fewest-devices", "least-loss: of the jobs that may be preempted, those that lose the least work are preempted"
     )
     min_run_time: Span = parameter(
-        Span(0), "for how long a job that started is not preempted by other jobs of its tenant, and by others last"
+        Span(0),
+        "time for which a started job is not preempted by jobs of its own tenant, and is the last choice for others",
     )
     opportunistic_order: Literal["none", "decayed-use"] = parameter(
-        "none", "decayed-use: the tenant that used least outside its quota lately goes first, then the user in it"
+        "none",
+        "decayed-use: the tenant with the lowest recent use outside its quota goes first, and within it the user "
+        "with the lowest",
     )
-    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: after how long use counts half")
+    half_life: Span = parameter(Span(86_400_000), "with opportunistic-order: the time after which use counts half")
     checkpoint: Span = parameter(
         Span(0), "how often jobs save a checkpoint, which limits what a preemption loses; 0: never"
     )
@@ -62,11 +66,11 @@ class HivedParameters(Parameters):
         "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
     )
     repair: Literal["member", "gang"] = parameter(
-        "member", "what starts again of a job with restart member where a part of it fails: the member, or the gang"
+        "member", "what restarts if part of a job with restart member fails: the member, or the gang"
     )
     defragment: Span = parameter(
-        Span(0), "how often gangs are moved so that larger ones that wait can start, if that costs no more device time "
-        "than these have waited for; 0: never"
+        Span(0), "how often gangs are moved so that larger waiting gangs can start, if that costs no more "
+        "device time than these have waited; 0: never"
     )  # fmt: skip
     migrate: Span = parameter(Span(1000 * RESTART), "cost of a move, when the gang starts again")
     start: str = parameter(

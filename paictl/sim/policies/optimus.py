@@ -177,8 +177,8 @@ class Optimus(Policy):
         "with estimate=fitted a job's loss is measured after each epoch and its speed in short runs, each off by up to "
         "`noise`, and both curves are fitted; `epoch_error_early` and `epoch_error_late` are mean relative errors of "
         "the predicted epochs before and after half of a job",
-        "a trace tells no losses: each job has a curve (facts loss.b0 to loss.b2 and epochs, or the usual shape and 30 "
-        "to 300 epochs by the seed) whose owner stops where the job ends in the trace",
+        "a trace contains no losses: each job has a curve (facts loss.b0 to loss.b2 and epochs, or the usual shape "
+        "and 30 to 300 epochs by the seed), and its owner stops training where the job ends in the trace",
         "one dimension (servers=0): a device is a worker and its share of a server; the paper's gain by dominant share "
         "then orders jobs as the gain per device does",
         "both dimensions (servers=N, so many per node): parameter servers are counted, not placed; the trace's scaling "

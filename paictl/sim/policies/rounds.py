@@ -177,7 +177,7 @@ class FairParameters(RoundParameters):
     """`rounds:objective=…`."""
 
     objective: Literal["max-min", "finish-time", "max-sum", "makespan", "gandiva-fair", "allox"] = parameter(
-        "finish-time", "what the shares optimise"
+        "finish-time", "what the shares optimize"
     )
     settle: Span = parameter(Span(1_000_000), "minimum time between two computations of shares")
 

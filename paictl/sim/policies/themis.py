@@ -32,7 +32,7 @@ class ThemisParameters(Parameters):
     isolated: Literal["time", "steps"] = parameter(
         "time", "how a job's time alone is measured; steps: one second each, as in Muri's simulator"
     )
-    most: int = parameter(4096, "how many jobs a decision looks at, those that run and then the oldest", least=1)
+    most: int = parameter(4096, "number of jobs that a decision considers: running ones, then the oldest", least=1)
 
 
 class _Account:
@@ -53,7 +53,7 @@ class _Account:
 
 
 class Themis(Policy):
-    """Shares of time that keep the worst finish-time ratio small, whenever a job comes or ends.
+    """Computes shares of time that keep the worst finish-time ratio small, whenever a job arrives or ends.
 
     The ratio is a job's time from submission to its end with these shares, divided by its time on a part of the cluster
     of its own (all devices divided by the number of jobs). The jobs with the largest share, relative to the time they
@@ -61,19 +61,19 @@ class Themis(Policy):
     """
 
     id = "themis"
-    title = "finish-time fairness: shares by the worst ratio, anew whenever a job comes or ends"
+    title = "finish-time fairness: shares by the worst ratio, computed whenever a job arrives or ends"
     paper = "Mahajan et al., NSDI'20 (the ratio, without its auction); Rivendile/Muri@4e69a78 `--schedule=themis`"
     knows = frozenset({Knowledge.DURATION, Knowledge.THROUGHPUT})
     Parameters = ThemisParameters
     choices = (
         "no auction, leases or bids: one program over all jobs, as in the simulators of Muri and Gavel",
-        "all types of devices count as alike; `gavel:objective=finish-time` tells them apart",
+        "all types of devices count as equal; `gavel:objective=finish-time` distinguishes them",
         "among shares with the same worst ratio, their center is taken, as by the interior-point solver of "
         "the published code; jobs with few devices get more of their time",
         "isolated=steps: Muri's simulator leaves the time of a step out of a job's time alone, so jobs "
         "with long steps come first",
-        "jobs that lag equally, to a thousandth, go in an order drawn by the seed: there the published code follows "
-        "the noise of its solver, and a fixed order would make mean JCTs up to 2.5 times as large",
+        "jobs that lag equally, to a thousandth, are ordered at random by the seed: there the published code "
+        "follows the noise of its solver, and a fixed order would make mean JCTs up to 2.5 times as large",
         "jobs that keep running stay where they are, unless another job would not fit otherwise",
     )
 

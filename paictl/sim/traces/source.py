@@ -84,7 +84,7 @@ def source(name: str) -> TraceFile:
     raise TraceError(
         "no such file",
         where=name,
-        hint=near or text("give a file, or one of ours: {names}", names=listed(packaged())),
+        hint=near or text("give a file, or a bundled trace: {names}", names=listed(packaged())),
     )
 
 

@@ -67,7 +67,7 @@ def test_a_stale_service_is_named(paictl: Paictl) -> None:
     services.write_text(services.read_text().replace("cpu: 8", "cpu: 7"))
     assert paictl("config", "push", "-p", "config", "-y").code == 0
     out = paictl("lab", "verify").out
-    assert "note: service hivedscheduler: runs by configuration 1" in out
+    assert "note: service hivedscheduler: runs with configuration 1" in out
 
 
 @pytest.mark.usefixtures("in_shell")

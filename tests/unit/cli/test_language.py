@@ -123,12 +123,12 @@ def test_a_message_that_is_english_for_good_is_found(tmp_path: Path, line: str, 
 
 
 def test_what_was_stored_in_english_is_said_in_chinese() -> None:
-    keys = ("stopped", "runs by configuration {loaded}, the newest is {newest}")
+    keys = ("stopped", "runs with configuration {loaded}, the newest is {newest}")
     assert recalled("stopped", keys) == "stopped"
     assert recalled("stopped by hand", keys) == "stopped by hand"
-    said = recalled("runs by configuration 2, the newest is 3", keys)
+    said = recalled("runs with configuration 2, the newest is 3", keys)
     assert in_language(said, "zh") == "按配置 2 运行，最新的是 3"
-    assert recalled("runs by configuration 2, the newest", keys) == "runs by configuration 2, the newest"
+    assert recalled("runs with configuration 2, the newest", keys) == "runs with configuration 2, the newest"
     assert in_language(reasons("stopped; in maintenance (w)"), "zh") == "已停止；正在维护（w）"
     assert reasons("a reason of another version") == "a reason of another version"
 

@@ -111,7 +111,7 @@ def test_a_template_becomes_a_job_with_parameters_in_the_cluster_of_its_library(
         (["--template", "vision/cv/train", "--set", "quick=1"], "quick must be true or false"),
         (["--template", "vision/cv/train", "--set", "minutes"], "PARAMETER=VALUE"),
         (["--template", "vision/cv/train", "x.yaml"], "works without job files"),
-        (["x.yaml", "--set", "minutes=3"], "--set works with --template only"),
+        (["x.yaml", "--set", "minutes=3"], "--set works only with --template"),
         (["--template", "vision/cv/train", "--set", f"data={'x' * 4097}"], "more than 4,096 characters"),
     ],
 )

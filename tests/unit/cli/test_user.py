@@ -64,7 +64,7 @@ def test_from_the_first_account_to_the_last(typed: Typed, home: Path) -> None:
         (["add", "ann"], "", "give --password-stdin"),
         (["add", "root", "--password-stdin"], WORD, "root"),
         (["passwd", "nobody", "--password-stdin"], WORD, "nobody"),
-        (["grant", "root"], "", "nothing is to be changed"),
+        (["grant", "root"], "", "there is nothing to change"),
         (["grant", "root", "--no-admin"], "", "administrator"),
         (["grant", "root", "--vc", "vc9"], "", "vc9"),
         (["remove", "nobody", "-y"], "", "nobody"),

@@ -252,7 +252,7 @@ def test_a_node_in_no_cell_says_so_and_so_does_the_scheduler_of_one_that_is_miss
     assert [node.machine.name for node in lab.cluster.nodes() if node.reason] == ["worker9"]
     lab.cluster.remove_node("worker2")
     reasons = {service.name: service.reason for service in lab.cluster.services()}
-    assert reasons["hivedscheduler"] == "its configuration names nodes that are not there: worker2"
+    assert reasons["hivedscheduler"] == "its configuration names nodes that do not exist: worker2"
 
 
 def test_a_preempted_job_has_not_started_until_it_runs_again(bench: MakeBench) -> None:

@@ -158,7 +158,7 @@ def test_nothing_is_written_for_bad_input(tmp_path: Path) -> None:
         written(tmp_path, files, ExportFormat.HELM)
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["notes.txt"]
     (tmp_path / "target" / NOTE).write_text('{"number": "x"}')
-    with pytest.raises(PaictlError, match="is not what paictl has written"):
+    with pytest.raises(PaictlError, match="is not a file that paictl has written"):
         written(tmp_path, files, ExportFormat.HELM)
 
 

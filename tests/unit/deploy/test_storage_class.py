@@ -127,7 +127,7 @@ def test_a_class_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pyt
     api, played = Api(RUNS), list[Any]()
     api.owner = owner
     monkeypatch.setattr(addons, "api", lambda _: api)
-    said = "storageclass local-path, namespace local-path-storage: there already, and not made by paictl"
+    said = "storageclass local-path, namespace local-path-storage: already exists, and was not created by paictl"
     with pytest.raises(DeployError, match=said):
         DefaultStorage(site(tmp_path, WANTED, "", played)).run(lambda *_: None)
     assert played == []

@@ -73,7 +73,7 @@ def test_the_record_of_a_door_is_decided_alike_again(harness: Harness, tmp_path:
     assert kinds == ["recover", "preempt", "bind"]
     assert done.decisions[0].message == "4 running pods"
     assert done.decisions[1].subject == "pod/default/strong-0"
-    assert done.decisions[1].message.startswith("these pods have to go: default/weak-")
+    assert done.decisions[1].message.startswith("these pods must leave: default/weak-")
     assert all(one.same for one in done.decisions)
 
 

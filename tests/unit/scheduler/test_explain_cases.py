@@ -291,7 +291,7 @@ def test_who_preempts_is_told_on_both_sides() -> None:
 def test_a_lazily_preempted_pod_is_told_so() -> None:
     done: dict[str, object] = {"op": "add_allocated", "uid": "taker"}
     assert report_lines(report(told(schedule("taker", "A", 4, 5), done), "one"))[1] == (
-        "  It lost its guarantee to default/taker-name (lazy preemption) and runs on without one."
+        "  It lost its guarantee to default/taker-name (lazy preemption) and keeps running without one."
     )
 
 

@@ -28,7 +28,7 @@ from paictl.i18n import text
 def unknown_kind(document: Document) -> Findings:
     """The kind of file cannot be determined.
 
-    Why: nothing but the YAML itself can be checked then. A kind is told by the file's name (`master.csv`,
+    Why: only the YAML itself can be checked then. The kind is recognized by the file's name (`master.csv`,
     `services-configuration.yaml`, …) and by keys that only one kind has.
 
     Fails::
@@ -50,7 +50,7 @@ def unknown_kind(document: Document) -> Findings:
 def unknown_ignore(document: Document) -> Findings:
     """A comment asks to ignore a rule that does not exist.
 
-    Why: a typo in `# paictl: ignore=…` silences nothing, and whoever wrote it believes that it does.
+    Why: a comment `# paictl: ignore=…` with a typo silences nothing, although its author believes that it does.
 
     Fails with::
 

@@ -50,7 +50,7 @@ def ids_in(document: Document, part: str) -> Ids:
 def unknown_lab_id(document: Document) -> Findings:
     """A lab refers to a step or check that it does not have.
 
-    Why: the check would never be judged, or the mistake never be played, and nobody would notice.
+    Why: the check would never be evaluated, or the mistake never be played, and no one would notice.
 
     Fails with::
 
@@ -87,7 +87,7 @@ def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[s
 def repeated_lab_id(document: Document) -> Findings:
     """Two steps, checks or mistakes of a lab have the same id.
 
-    Why: what a student has done is kept by id, so one of the two would count for both.
+    Why: a student's progress is stored by id, so one of the two would count for both.
 
     Fails with::
 
@@ -119,8 +119,8 @@ def repeated_lab_id(document: Document) -> Findings:
 def hollow_check(document: Document) -> Findings:
     """No mistake makes a check fail.
 
-    Why: a check that nobody has seen fail may be true of everything. Name at least one near miss under which it fails;
-    the self-test plays it.
+    Why: a check that has never failed may pass for everything. Name at least one near miss that makes it fail; the
+    self-test plays it.
 
     Fails with::
 

@@ -143,7 +143,7 @@ def test_values_for_tables_are_short_and_printable() -> None:
 def test_a_folder_gives_its_configuration_files_only() -> None:
     files = read_folder(str(ROOT / "examples" / "cluster"))
     assert sorted(file.name for file in files) == ["config.yaml", "layout.yaml", "master.csv", SERVICES, "worker.csv"]
-    with pytest.raises(PaictlError, match="holds no configuration file"):
+    with pytest.raises(PaictlError, match="contains no configuration file"):
         read_folder(str(ROOT / "examples" / "cluster" / "jobs"))
     with pytest.raises(PaictlError, match="cannot be read"):
         read_folder("/nowhere")

@@ -15,8 +15,8 @@ from paictl.i18n import listed, text
 def job_vc(bundle: Bundle) -> Findings:
     """A job is for a virtual cluster that the hivedscheduler configuration does not have.
 
-    Why: nobody checks it at submission; the pods wait for a scheduler that does not exist. A job that names none is for
-    `default`.
+    Why: nothing checks it at submission; the pods wait for a scheduler that does not exist. A job that names no
+    virtual cluster is for `default`.
 
     Passes::
 

@@ -82,7 +82,7 @@ def _names(bundle: Bundle) -> tuple[str, frozenset[str], frozenset[str]]:
 def worker_without_cell(bundle: Bundle) -> Findings:
     """A worker of the layout is in no cell of the HiveD configuration.
 
-    Why: HiveD gives out only what its configuration lists: no job ever runs on such a machine.
+    Why: HiveD only allocates what its configuration lists: no job ever runs on such a machine.
 
     Fails with::
 
@@ -154,8 +154,8 @@ def device_count_differs(bundle: Bundle) -> Findings:
 def resources_over_machine(bundle: Bundle) -> Findings:
     """The leaf cells of a node together have more CPU or memory than its machine.
 
-    Why: a job that takes all devices of a node asks for the sum; Kubernetes never finds room for it, and it waits for
-    good.
+    Why: a job that takes all devices of a node asks for the sum. Kubernetes never finds room for it, so it waits
+    forever.
 
     Fails with::
 
@@ -209,8 +209,8 @@ def _over(spec: MappingNode, kind: NodeKind) -> Findings:
 def hived_switched_off(bundle: Bundle) -> Findings:
     """HiveD is switched off in config.yaml, but configured in services-configuration.yaml.
 
-    Why: with enable_hived_scheduler: false the default scheduler runs: the promises to virtual clusters are written
-    down and not kept.
+    Why: with enable_hived_scheduler: false the default scheduler runs, and the promises to virtual clusters are not
+    kept.
 
     Passes::
 

@@ -109,8 +109,9 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
 def service_file(bundle: Bundle) -> Findings:
     """A service names a script or template that is not in its folder.
 
-    Why: nobody looks before the file is used: the deployment stops in the middle, with bash's exit code 127 or a Python
-    error. A script may also be made from a template of the list. A description alone in its folder is not judged.
+    Why: nothing checks this before the file is used: the deployment stops in the middle, with bash's exit code 127
+    or a Python error. A script may also be generated from a template of the list. A description that is alone in its
+    folder is not checked.
 
     Passes::
 

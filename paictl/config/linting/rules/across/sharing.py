@@ -82,7 +82,8 @@ def department_over_promised(bundle: Bundle) -> Findings:
     """The parts of a department are promised more devices than the department, or all departments and other virtual
     clusters more than the cluster has.
 
-    Why: a department cannot divide what it does not have; it would go first for devices that others are promised.
+    Why: a department cannot divide what it does not have; it would have precedence for devices that others are
+    promised.
 
     Passes::
 

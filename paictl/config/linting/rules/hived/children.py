@@ -35,8 +35,8 @@ from paictl.i18n import counted, text
 def bad_device_index(document: Document) -> Findings:
     """The address of a device is not its index in the node.
 
-    Why: HiveD hands the address of a leaf cell to the container runtime as device index, and stops at start if it is no
-    number.
+    Why: HiveD passes the address of a leaf cell to the container runtime as the device index, and stops at start if
+    it is not a number.
 
     Fails with::
 

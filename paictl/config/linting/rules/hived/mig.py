@@ -38,8 +38,8 @@ from paictl.i18n import text
 def mig_leaf_cells(document: Document) -> Findings:
     """The leaf cells of a node do not make up whole GPUs of `migInstances` each.
 
-    Why: leaf cell i is instance i % n of GPU i // n. If a GPU has fewer leaf cells than instances, nobody can use the
-    rest. If addresses are shifted, containers get instances of another GPU.
+    Why: leaf cell i is instance i % n of GPU i // n. If a GPU has fewer leaf cells than instances, no one can use
+    the rest. If addresses are shifted, containers get instances of another GPU.
 
     Fails with::
 

@@ -85,8 +85,8 @@ def _chain_finding(fault: PathFault, chains: list[str]) -> Finding:
 def wrong_cell_path(document: Document) -> Findings:
     """A path of a virtual cell does not follow the cell types from parent to child.
 
-    Why: HiveD looks at the first and the last name of a path. If the last is no type of the chain it stops at start;
-    names in between may be anything, and mislead whoever reads them (a warning).
+    Why: HiveD reads the first and the last name of a path. If the last is not a type of the chain, it stops at
+    start. Names in between may be anything, and mislead readers (a warning).
 
     Passes::
 

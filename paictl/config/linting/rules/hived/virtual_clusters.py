@@ -59,7 +59,7 @@ def vc_name(document: Document) -> Findings:
 def vc_without_cells(document: Document) -> Findings:
     """A virtual cluster is promised nothing.
 
-    Why: Its users can only run opportunistic jobs, which anybody's guaranteed job preempts.
+    Why: Its users can only run opportunistic jobs, which any guaranteed job can preempt.
 
     Fails with::
 
@@ -108,7 +108,7 @@ def zero_cells(document: Document) -> Findings:
 def repeated_promise(document: Document) -> Findings:
     """A virtual cluster lists the same cells in two entries.
 
-    Why: HiveD adds the numbers up. Whoever changes one of the entries may believe that it stands for all.
+    Why: HiveD adds the numbers up. Someone who changes one of the entries may believe that it is the only one.
 
     Passes::
 

@@ -26,9 +26,9 @@ _STEP = re.compile(r"[^.\[\]\s]+")
 def unresolved_template(document: Document) -> Findings:
     """A template `<% … %>` names something that the job does not define.
 
-    Why: nobody reports it: the shell gets the template as it stands, or nothing in its place. Commands know
-    `$parameters`, `$secrets`, and the `$script`, `$output` and `$data` of their task role; credentials of images know
-    `$secrets` only.
+    Why: nothing reports it: the shell gets the template as it stands, or nothing in its place. Commands can use
+    `$parameters`, `$secrets`, and the `$script`, `$output` and `$data` of their task role; credentials of images can
+    only use `$secrets`.
 
     Passes::
 
@@ -148,8 +148,8 @@ _OF_ROLE = ("script", "output", "data")
 def large_commands(document: Document) -> Findings:
     """The commands of a job are too large once their templates are filled in.
 
-    Why: a short file can name a long value a thousand times. The commands reach the pods in a Secret, and Kubernetes
-    refuses one of more than 1 MiB; until then every server that reads the job has to hold all of it in memory.
+    Why: a short file can use a long value a thousand times. The commands reach the pods in a Secret, and Kubernetes
+    refuses Secrets of more than 1 MiB. Until then, every server that reads the job must keep all of it in memory.
 
     Passes::
 

@@ -42,7 +42,7 @@ from paictl.workload.template import MASK
 
 @rule("JOB625", "unknown-plugin-role", WARNING)
 def unknown_plugin_role(document: Document) -> Findings:
-    """A runtime plugin is meant for a task role that the job does not have.
+    """A runtime plugin is for a task role that the job does not have.
 
     Why: the runtime compares names and silently skips the plugin.
 
@@ -213,7 +213,7 @@ def without_effect(document: Document) -> Findings:
 def unknown_plugin(document: Document) -> Findings:
     """A runtime plugin is not one of OpenPAI's.
 
-    Why: what it should do would not be done, and a job with a misspelt plugin is not what its user wants.
+    Why: the plugin would not run, and a job without it is not what the user wants.
 
     Fails with::
 

@@ -283,7 +283,7 @@ def prerequisite_form(document: Document) -> Findings:
 def unused_prerequisite(document: Document) -> Findings:
     """No task role uses a prerequisite.
 
-    Why: it costs nothing, but often a reference was forgotten.
+    Why: it does no harm, but often a reference was forgotten.
 
     Fails with::
 
@@ -316,7 +316,7 @@ def unused_prerequisite(document: Document) -> Findings:
 def clear_password(document: Document) -> Findings:
     """The password of an image registry is in the job in clear text.
 
-    Why: everybody who may see the job sees its file. Values of `secrets` are kept apart and masked.
+    Why: everyone who may see the job can see its file. Values of `secrets` are stored separately and masked.
 
     Passes::
 

@@ -59,8 +59,8 @@ def role_name(document: Document) -> Findings:
 def colliding_roles(document: Document) -> Findings:
     """Two task roles get the same name in Kubernetes.
 
-    Why: names are lower-cased and everything but letters and digits is dropped, so `ps_1` and `PS1` share the
-    names of their pods; nobody checks it.
+    Why: names are converted to lower case and everything but letters and digits is dropped, so `ps_1` and `PS1`
+    share the names of their pods; nothing checks this.
 
     Fails with::
 
@@ -199,7 +199,7 @@ def resource_amount(document: Document) -> Findings:
 def shared_memory(document: Document) -> Findings:
     """The shared memory of a task is zero, negative, or more than its memory.
 
-    Why: shared memory counts as memory of the task: a task that fills it is killed before it comes to the end.
+    Why: shared memory counts as memory of the task: a task that fills it is killed before it finishes.
 
     Fails with::
 

@@ -31,7 +31,7 @@ from paictl.i18n import joined, listed, text
 def crit_priority(document: Document) -> Findings:
     """The priority class is `crit`, which OpenPAI's own server refuses.
 
-    Why: OpenPAI knows a number for `crit` (120) but its schema lets only prod, test and oppo through. paictl takes it.
+    Why: OpenPAI has a number for `crit` (120), but its schema only accepts prod, test and oppo. paictl accepts it.
 
     Passes::
 

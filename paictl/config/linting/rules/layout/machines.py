@@ -202,8 +202,8 @@ def duplicate_machine_address(document: Document) -> Findings:
 def no_role(document: Document) -> Findings:
     """A machine has no role.
 
-    Why: it becomes a node of Kubernetes on which neither services nor jobs run, and nobody notices. In the legacy form
-    further masters are such machines; there the rule is silent.
+    Why: it becomes a Kubernetes node on which neither services nor jobs run, and no one notices. In the legacy form,
+    further masters are such machines; there the rule reports nothing.
 
     Fails with::
 

@@ -66,8 +66,8 @@ def legacy_field(document: Document) -> Findings:
 def unknown_sku(document: Document) -> Findings:
     """A machine has a SKU that the layout does not define.
 
-    Why: what the machine has is taken from its SKU in machine-sku; without one the deployment stops, or its resources
-    cannot be divided among jobs.
+    Why: the hardware of a machine is taken from its SKU in machine-sku. Without one, the deployment stops, or its
+    resources cannot be divided among jobs.
 
     Fails with::
 
@@ -107,7 +107,7 @@ def unknown_sku(document: Document) -> Findings:
 def unused_sku(document: Document) -> Findings:
     """The layout defines a SKU that no machine has.
 
-    Why: it does no harm, but most often a machine was forgotten, or the name of its SKU changed in one place only.
+    Why: it does no harm, but usually a machine was forgotten, or the name of its SKU was changed in one place only.
 
     Fails with::
 
@@ -171,8 +171,8 @@ _LEAST = 1024**3
 def bad_memory(document: Document) -> Findings:
     """The memory of a SKU is not an amount of memory.
 
-    Why: the amount is divided among the devices of the machine. What is no quantity of Kubernetes stops the generation
-    of the HiveD configuration, and an amount without unit counts bytes.
+    Why: the amount is divided among the devices of the machine. If it is not a Kubernetes quantity, the HiveD
+    configuration cannot be generated; an amount without a unit is in bytes.
 
     Fails with::
 

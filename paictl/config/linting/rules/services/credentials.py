@@ -78,7 +78,7 @@ _USERS = {
 def default_secret(document: Document) -> Findings:
     """A password or key is blank, a well-known default, or the same as its user.
 
-    Why: everybody knows the defaults of OpenPAI. Anyone who knows `jwt-secret` can sign a token that makes them an
+    Why: the defaults of OpenPAI are public. Anyone who knows `jwt-secret` can sign a token that makes them an
     administrator.
 
     Passes::
@@ -111,7 +111,7 @@ def _weakness(secret: str, user: str) -> str | None:
     if secret and not secret.strip():
         return text("blank")
     if secret.lower() in _OF_OPENPAI | _OF_EVERYBODY:
-        return text("a default that everybody knows")
+        return text("a well-known default")
     return text("the same as the user") if user and secret == user else None
 
 
@@ -260,7 +260,7 @@ _WINBIND = ("winbind-server-address", "winbind-server-url")
 
 @rule("SVC712", "incomplete-login", ERROR)
 def incomplete_login(document: Document) -> Findings:
-    """Users log in at another provider, but its settings are missing.
+    """Users sign in with another provider, but its settings are missing.
 
     Why: OpenPAI stops at the first missing key, one deployment after the other. `ms-graph` asks the directory that OIDC
     logs in to, `winbind` a server of its own.

@@ -93,7 +93,7 @@ def department_parent(document: Document) -> Findings:
 def department_empty(document: Document) -> Findings:
     """A department has no virtual clusters, neither itself nor in a department below it.
 
-    Why: it has nothing to lend, and nobody to lend to.
+    Why: it has nothing to lend, and no one to lend to.
 
     Fails with::
 

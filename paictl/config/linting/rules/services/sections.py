@@ -219,8 +219,8 @@ def dropped_defaults(document: Document) -> Findings:
 def other_file_name(document: Document) -> Findings:
     """A file of service settings has a name that only resembles the one that is read.
 
-    Why: textbooks write service-configuration.yaml; OpenPAI reads services-configuration.yaml. A file with the other
-    name lies beside the real one, and nobody can tell which of the two is in force.
+    Why: textbooks write service-configuration.yaml; OpenPAI reads services-configuration.yaml. With a file of the
+    other name beside the real one, it is unclear which of the two is used.
 
     Fails::
 

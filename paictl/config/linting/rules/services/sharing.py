@@ -35,7 +35,7 @@ _EACH = "*"
 def shared_twice(document: Document) -> Findings:
     """Two entries of a list in `sharing` are for the same virtual cluster and user.
 
-    Why: nobody can tell which of the two was meant, and the larger one has no effect.
+    Why: it is unclear which of the two is intended, and the larger one has no effect.
 
     Fails with::
 
@@ -160,7 +160,7 @@ def default_unused(document: Document) -> Findings:
 
 @rule("SVC735", "backfill-without-limits", WARNING)
 def backfill_without_limits(document: Document) -> Findings:
-    """A virtual cluster has backfill, but its jobs need not have a run-time limit.
+    """A virtual cluster has backfill, but its jobs can run without a run-time limit.
 
     Why: no start can be promised while jobs without a limit hold the cells, so backfill has no effect.
 
@@ -184,7 +184,7 @@ def backfill_without_limits(document: Document) -> Findings:
 
 @rule("SVC736", "min-run-time-over-maximum", WARNING)
 def min_run_time_over_maximum(document: Document) -> Findings:
-    """The minimum run time of a virtual cluster is as long as its jobs may run at most, or longer.
+    """The minimum run time of a virtual cluster is not shorter than the maximum run time of its jobs.
 
     Why: no job of it is ever preempted by a job of a higher priority, so priorities have no effect on running jobs.
 

@@ -26,7 +26,7 @@ _KNOWN = frozenset(
 def weak_password(document: Document) -> Findings:
     """A password is a well-known one, or the same as the user name.
 
-    Why: the account has sudo on every machine, and these passwords are the first that anybody tries.
+    Why: the account has sudo on every machine, and these passwords are the first that attackers try.
 
     Fails with::
 
@@ -43,7 +43,7 @@ def weak_password(document: Document) -> Findings:
         if user is not None and password.text.lower() == user.text.lower():
             yield Finding(password, text("{key} is the same as {user_key}", key=key, user_key=user_key), hint)
         elif re.sub(r"[ _.-]", "", password.text.lower()) in _KNOWN:
-            yield Finding(password, text("{key} is one of the passwords that are tried first", key=key), hint)
+            yield Finding(password, text("{key} is one of the passwords that attackers try first", key=key), hint)
 
 
 @rule("CFG303", "no-credential", ERROR)
@@ -93,7 +93,9 @@ def unsafe_password(document: Document) -> Findings:
         forbidden = next((text for text in unsafe if scalar and text in scalar.text), None)
         if scalar is not None and forbidden is not None:
             message = text(
-                "{key} holds {found!r}, which breaks the inventory that is made from it", key=key, found=forbidden
+                "{key} contains {found!r}, which breaks the inventory that is generated from it",
+                key=key,
+                found=forbidden,
             )
             hint = (
                 "choose another password, or log in with ssh_key_file_path" if key == "password" else "correct the name"
@@ -147,7 +149,7 @@ def key_file_missing(document: Document) -> Findings:
 def both_credentials(document: Document) -> Findings:
     """A password and a key are given.
 
-    Why: Ansible logs in with the key. The password is then used for sudo only, and everybody who can read the file can
+    Why: Ansible logs in with the key. The password is then only used for sudo, and anyone who can read the file can
     read it.
 
     Fails with::
@@ -159,5 +161,5 @@ def both_credentials(document: Document) -> Findings:
     # Both `password` and `ssh_key_file_path`; the finding stands at the password.
     password = filled(document, "password")
     if password is not None and filled(document, "ssh_key_file_path") is not None:
-        message = "password is given beside ssh_key_file_path, and then serves sudo only"
+        message = "password is given beside ssh_key_file_path, and is then only used for sudo"
         yield Finding(document.top.key("password") or password, message, "remove it if sudo asks for no password")

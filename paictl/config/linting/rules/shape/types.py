@@ -33,8 +33,8 @@ _TAGS = {"integer": "int", "number": "float", "boolean": "bool"}
 def wrong_type(document: Document) -> Findings:
     """A value has the wrong type.
 
-    Why: OpenPAI and HiveD take what they find: a string where a number belongs ends in a crash without a name, or in a
-    comparison that is never true.
+    Why: OpenPAI and HiveD use whatever they find: a string instead of a number ends in a crash that names nothing,
+    or in a comparison that is never true.
 
     Fails with::
 
@@ -68,7 +68,7 @@ def wrong_type(document: Document) -> Findings:
 def _without_bar(document: Document, node: Node) -> Finding:
     """The cells stand below ``config:``, but a text is what OpenPAI reads there."""
     key = document.top.mapping("hivedscheduler").key("config")
-    message = "hivedscheduler.config must be a text, and these lines are a mapping: '|' is missing behind 'config:'"
+    message = "hivedscheduler.config must be a text, and these lines are a mapping: '|' is missing after 'config:'"
     return Finding(key or node, message, "write config: |")
 
 
@@ -86,7 +86,7 @@ def _advice(violation: Violation, types: list[str]) -> str:
             else "write a whole number in digits, such as 1"
         )
     if isinstance(node, ScalarNode) and real == ["array"] and node.tag != "null":
-        return "write each item in a line of its own, behind '- '"
+        return "write each item on a line of its own, after '- '"
     if isinstance(node, ScalarNode) and real == ["object"] and "cellChildren" in violation.path[-2:-1]:
         return text("write cellAddress: {node}", node=node.text)
     if isinstance(node, MappingNode) and real == ["array"] and (first := next(iter(node), None)) is not None:
@@ -107,8 +107,8 @@ def _bare(violation: Violation, types: list[str]) -> str | None:
 def not_a_string(document: Document) -> Findings:
     """A value that must be a string is read as something else, because it is not quoted.
 
-    Why: YAML reads `no` and `off` as false, `1.10` as 1.1, `012` as 10 and `12:30` as 750. Where a string is wanted the
-    old tools go on with that other value: a tag `1.10` pulls the image 1.1.
+    Why: YAML reads `no` and `off` as false, `1.10` as 1.1, `012` as 10 and `12:30` as 750. If a string is expected,
+    the old tools continue with that other value: a tag `1.10` pulls the image 1.1.
 
     Fails with::
 

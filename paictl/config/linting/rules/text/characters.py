@@ -60,7 +60,7 @@ def byte_order_mark(document: Document) -> Findings:
 def tab(document: Document) -> Findings:
     r"""A line is indented with a tab.
 
-    Why: YAML allows only spaces there, and the message of most parsers for it is of no help.
+    Why: YAML allows only spaces there, and most parsers report it with a message that does not help.
 
     Fails::
 

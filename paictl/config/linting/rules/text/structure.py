@@ -14,8 +14,8 @@ from paictl.i18n import sayable, text
 def syntax(document: Document) -> Findings:
     """The text is not valid YAML.
 
-    Why: nothing behind the mistake can be read. The place is where the parser gave up: the cause is there or shortly
-    before, most often an indentation that does not match, a missing colon or an unclosed bracket or quote.
+    Why: nothing after the mistake can be read. The place is where the parser gave up. The cause is there or shortly
+    before, usually an indentation that does not match, a missing colon, or an unclosed bracket or quote.
 
     Fails with::
 
@@ -80,7 +80,8 @@ def _begins_item(key: Located) -> bool:
 def odd_key(document: Document) -> Findings:
     """A key is a list or a mapping.
 
-    Why: YAML allows it, none of the tools can use it. Most often it is a template such as `{{ name }}` without quotes.
+    Why: YAML allows it, but none of the tools can use it. Usually it is a template such as `{{ name }}` without
+    quotes.
 
     Fails with::
 
@@ -228,17 +229,15 @@ def more_documents(document: Document) -> Findings:
     # The start of the second document; of a file of unknown kind nobody knows how many it may hold.
     for issue in document.issues:
         if issue.kind is IssueKind.MORE_DOCUMENTS and document.kind is not FileKind.UNKNOWN:
-            yield Finding(
-                issue.at, "a second YAML document starts here and is not read", "put it into a file of its own"
-            )
+            yield Finding(issue.at, "a second YAML document starts here and is not read", "put it into a separate file")
 
 
 @rule("TXT013", "empty-file", ERROR)
 def empty(document: Document) -> Findings:
     """The file contains nothing but comments.
 
-    Why: the tools go on with their defaults, or stop; rules across files have nothing to compare with. If settings were
-    meant to be here, they are commented out. Where nothing tells what the file should be, it is a warning.
+    Why: the tools continue with their defaults, or stop; rules across files have nothing to compare with. If there
+    should be settings here, they are commented out. If the kind of the file is unknown, it is a warning.
 
     Fails::
 
