@@ -102,7 +102,7 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             return (
                 text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
                      job=answer.job, reason=answer.reason) if answer.situation is JobSituation.NOT_OFFERED else
-                text("job {job} waits although devices are free for it: no node takes its pods: {reason}",
+                text("job {job} waits although devices are free for it: no node accepts its pods: {reason}",
                      job=answer.job, reason=answer.reason),
                 text("stop it and request what its nodes have, or ask an administrator to add it: paictl job "
                      "stop {job}",

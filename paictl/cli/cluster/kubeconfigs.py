@@ -82,9 +82,9 @@ def add(
     ] = 30,
     state: StateOption = None,
 ) -> None:
-    """Make a kubeconfig for a person: a new key, a certificate signed by the cluster, and a role.
+    """Create a kubeconfig for a person: a new key, a certificate signed by the cluster, and a role.
 
-    The key is made on this machine and is only in that file. Run it again to renew the certificate.
+    The key is generated on this machine and is only in that file. Run the command again to renew the certificate.
     """
     request = AccessRequest(user, role, namespace, tuple(dict.fromkeys(group or ())), _span(valid))
     request.check()

@@ -41,7 +41,7 @@ from paictl.remote.openssl import CertificateRequest, IssuedCertificate, certifi
 
 _REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _SIGNER: Final = "kubernetes.io/kube-apiserver-client"
-_NO_SIGNER: Final = "if this cluster signs no certificates for people, use OpenID Connect (docs/access.md)"
+_NO_SIGNER: Final = "if this cluster does not sign certificates for people, use OpenID Connect (docs/access.md)"
 _POLL: Final = 0.2
 """Seconds between two looks at a certificate request."""
 _CLOSED: Final = (NAMESPACE, "kube-system", "kube-public", "kube-node-lease")
@@ -236,7 +236,7 @@ class KubernetesAccess:
                     raise ClusterError(
                         text("signer {signer} rejected the request: {why}", signer=_SIGNER, why=why),
                         hint=text(
-                            "if this cluster signs no certificates for people, use OpenID Connect (docs/access.md)"
+                            "if this cluster does not sign certificates for people, use OpenID Connect (docs/access.md)"
                         ),
                     )
             if time.monotonic() > end:

@@ -74,7 +74,7 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
     paths = ", ".join(dotted(path) for path in differences.kept[:5])
     hint = "write the file without anchors and aliases, or add these keys to it"
     raise PaictlError(
-        i18n.text("cannot take over what only the cluster has: {paths}", paths=paths), where=new.name, hint=hint
+        i18n.text("cannot keep the keys that only the cluster has: {paths}", paths=paths), where=new.name, hint=hint
     )
 
 

@@ -30,7 +30,7 @@ def check_devices(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     if len(devices) == desired.devices:
         return fine(finding if devices else NONE)
     fix = text("lspci -nn | grep -i -e nvidia -e amd; reseat a missing device, or correct the SKU in the layout")
-    return fail(finding, text("{count} by the layout", count=desired.devices), fix)
+    return fail(finding, text("{count} according to the layout", count=desired.devices), fix)
 
 
 def check_cells(facts: Facts, desired: DesiredHost) -> PreflightVerdict:

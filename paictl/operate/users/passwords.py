@@ -33,7 +33,7 @@ def check(password: str) -> None:
             hint="choose another",
         )
     if any(character < " " or character == "\x7f" for character in password):
-        raise PaictlError("a password has no control characters", hint="choose another")
+        raise PaictlError("a password cannot contain control characters", hint="choose another")
 
 
 def generated() -> str:

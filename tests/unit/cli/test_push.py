@@ -255,7 +255,7 @@ def test_the_textbooks_fragment_can_be_pushed(paictl: Paictl, tmp_path: Path) ->
     (folder / "service-configuration.yaml").write_text(fragment, encoding="utf-8")
     done = push(paictl, folder, "-m", "service")
     assert done.code == 0, done.err
-    assert f"service-configuration.yaml is taken as {SERVICES}" in done.err
+    assert f"service-configuration.yaml is read as {SERVICES}" in done.err
     assert "kept: services-configuration.yaml rest-server" in done.err
     now = stored(paictl, tmp_path)
     assert "vision:" in now

@@ -77,7 +77,7 @@ class Applier:
             version, kind = group_of(body)
             raise ClusterError(
                 text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
-                hint=_REMEDIES.get(kind, "install what defines it, or use another version of Kubernetes"),
+                hint=_REMEDIES.get(kind, "install the definition of this kind, or use another version of Kubernetes"),
             )  # fmt: skip
         return resource
 

@@ -136,7 +136,7 @@ def contradictory_rules(document: Document) -> Findings:
 def same_script(document: Document) -> Findings:
     """Starting a service and stopping or deleting it run the same script.
 
-    Why: most likely a slip of copy and paste: stopping the service starts it.
+    Why: most likely a copy-and-paste mistake: stopping the service starts it.
 
     Fails with::
 

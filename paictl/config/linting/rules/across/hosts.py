@@ -108,8 +108,8 @@ def address_in_both_lists(bundle: Bundle) -> Findings:
 def host_not_in_layout(bundle: Bundle) -> Findings:
     """A host of master.csv or worker.csv is missing from the layout.
 
-    Why: Kubernetes is set up on the hosts of the lists, OpenPAI on the machines of the layout: a host in the one only
-    is a node that runs nothing. Masters behind the first have no place in a layout and are not looked for.
+    Why: Kubernetes is set up on the hosts of the lists, OpenPAI on the machines of the layout: a host that is only
+    in the list is a node that runs nothing. Masters after the first are not part of a layout and are not checked.
 
     Fails with::
 

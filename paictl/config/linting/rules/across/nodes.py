@@ -25,8 +25,8 @@ from paictl.units import parse_quantity, shown_bytes
 def unknown_node(bundle: Bundle) -> Findings:
     """A node of the HiveD configuration is not a worker of the cluster.
 
-    Why: HiveD waits for a node of that name; as it never joins, its cells stay bad, and the VCs that were promised them
-    get less than they are told.
+    Why: HiveD waits for a node of that name. Because it never joins, its cells stay bad, and the VCs that were
+    promised them get less than promised.
 
     Fails with::
 
@@ -120,8 +120,8 @@ def worker_without_cell(bundle: Bundle) -> Findings:
 def device_count_differs(bundle: Bundle) -> Findings:
     """A node of the HiveD configuration has another number of devices than its machine.
 
-    Why: with more leaf cells than devices, pods are bound to devices that do not exist and fail; with fewer, devices
-    lie idle (then it is a warning).
+    Why: with more leaf cells than devices, pods are bound to devices that do not exist, and fail. With fewer,
+    devices stay idle (then it is a warning).
 
     Fails with::
 

@@ -40,8 +40,8 @@ _HINT = "remove it, or add the description of that service"
 def service_prerequisite(bundle: Bundle) -> Findings:
     """A service needs another one that is not among the given descriptions.
 
-    Why: the deployment silently skips a prerequisite that it does not know; the order that the line was
-    written for is gone, as with `drivers`, which OpenPAI dropped.
+    Why: the deployment silently skips a prerequisite that it does not know, and the intended order is lost, as with
+    `drivers`, which OpenPAI dropped.
 
     Fails with::
 

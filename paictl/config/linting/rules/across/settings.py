@@ -156,8 +156,8 @@ _SAME = (
 def setting_differs(bundle: Bundle) -> Findings:
     """config.yaml and services-configuration.yaml say different things about the same setting.
 
-    Why: services-configuration.yaml is made from config.yaml; where it was changed by hand since, one half of the tools
-    deploys the one value and the rest the other.
+    Why: services-configuration.yaml is generated from config.yaml. If it has been changed by hand since, some tools
+    deploy one value and others the other.
 
     Fails with::
 

@@ -13,8 +13,8 @@ from paictl.i18n import text
 def misspelt_child_type(document: Document) -> Findings:
     """A childCellType looks like a cell type that is defined, but is written differently.
 
-    Why: HiveD takes every name that is not defined in cellTypes for a device type. A typo therefore cuts the chain
-    short: what should be a switch of two devices becomes a single device.
+    Why: HiveD treats every name that is not defined in cellTypes as a device type. A typo therefore cuts the chain
+    short: a switch of two devices becomes a single device.
 
     Passes::
 

@@ -31,8 +31,8 @@ from paictl.i18n import text
 def node_without_address(document: Document) -> Findings:
     """A node has no address.
 
-    Why: The cellAddress of a node-level cell is the name of the node in Kubernetes. Left out, it becomes a running
-    number; no such node exists, and everything on it waits for ever.
+    Why: The cellAddress of a node-level cell is the name of the node in Kubernetes. If it is omitted, it becomes a
+    sequence number. No such node exists, and everything on it waits forever.
 
     Passes::
 
@@ -151,8 +151,9 @@ def _lowered(address: ScalarNode) -> tuple[Edit, ...]:
 def repeated_node(document: Document) -> Findings:
     """A node appears twice among the physical cells.
 
-    Why: HiveD counts its devices twice, silently, and promises what does not exist. A node may stand in two chains only
-    if it has devices of both kinds, with indices that do not overlap, or if the cells of one are no devices (gpu: 0).
+    Why: HiveD silently counts its devices twice, and promises cells that do not exist. A node may be in two chains
+    only if it has devices of both kinds, with indices that do not overlap, or if the cells of one chain are not
+    devices (gpu: 0).
 
     Passes::
 
@@ -264,7 +265,8 @@ def address_above_node(document: Document) -> Findings:
 def repeated_cell_address(document: Document) -> Findings:
     """Two cells side by side have the same address.
 
-    Why: The address is how reports and the inspection API tell cells apart; two of one address look like one.
+    Why: Reports and the inspection API distinguish cells by their address; two cells with the same address look like
+    one.
 
     Passes::
 

@@ -120,7 +120,8 @@ def unknown_sku(document: Document) -> Findings:
 def device_without_sku(document: Document) -> Findings:
     """A device type has no SKU, although others do.
 
-    Why: Jobs name the SKU and the REST server turns it into cores and memory: what has no SKU cannot be asked for.
+    Why: Jobs name the SKU, and the REST server converts it into cores and memory: a device type without a SKU cannot
+    be requested.
 
     Fails with::
 

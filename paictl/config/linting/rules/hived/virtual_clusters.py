@@ -20,7 +20,7 @@ _LONGEST = 34
 
 @rule("HVD531", "vc-name", WARNING)
 def vc_name(document: Document) -> Findings:
-    """The name of a virtual cluster is not made of lower-case letters and digits, at most 34.
+    """The name of a virtual cluster is longer than 34 characters, or has others than lower-case letters and digits.
 
     Why: OpenPAI makes a StatefulSet hivedscheduler-ds-NAME and a user group NAME of it; only lower-case letters and
     digits are allowed in both. HiveD alone does not mind.

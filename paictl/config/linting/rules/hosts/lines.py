@@ -51,7 +51,7 @@ def _lone(row: Row) -> Finding:
 def header_line(document: Document) -> Findings:
     """A host list starts with a line of headings.
 
-    Why: host lists have no headings: OpenPAI takes the line for a machine, and the deployment waits for a host called
+    Why: host lists have no headings: OpenPAI reads the line as a machine, and the deployment waits for a host called
     `hostname`.
 
     Fails with::

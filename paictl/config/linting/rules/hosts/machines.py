@@ -81,8 +81,8 @@ def bad_address(document: Document) -> Findings:
 def unusable_address(document: Document) -> Findings:
     """A host list contains an address that a machine of a cluster cannot have.
 
-    Why: through a loopback address every machine reaches itself; 0.0.0.0, broadcast and multicast addresses belong to
-    no single machine.
+    Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses do not belong
+    to a single machine.
 
     Fails::
 
@@ -162,7 +162,7 @@ def duplicate_host(document: Document) -> Findings:
 def duplicate_address(document: Document) -> Findings:
     """A host list gives two machines the same address.
 
-    Why: Ansible deploys one machine twice, under two names, and Kubernetes knows a node that does not exist.
+    Why: Ansible deploys one machine twice, under two names, and Kubernetes has a node that does not exist.
 
     Fails with::
 
@@ -224,8 +224,8 @@ def even_masters(document: Document) -> Findings:
 def single_master(document: Document) -> Findings:
     """The list of masters has only one machine.
 
-    Why: when it fails, the cluster stands still: etcd and the API server live on it. With three masters etcd survives
-    the loss of one; OpenPAI's own services run on the first master in either case.
+    Why: when it fails, the cluster stops: etcd and the API server run on it. With three masters, etcd survives the
+    loss of one; OpenPAI's own services run on the first master in either case.
 
     Passes::
 

@@ -174,9 +174,9 @@ _READ: Final = frozenset(
 def without_effect(document: Document) -> Findings:
     """A field of the job has no effect on a paictl cluster.
 
-    Why: jobs written for OpenPAI name things that its runtime and its other services do there and nothing does here.
-    The job is submitted and runs without them: no mail, no clone of a repository.
-    The plugins `cmd`, `image_checker`, `ssh`, `teamwise_storage` and `tensorboard` work, and `storages`.
+    Why: jobs written for OpenPAI can name features of its runtime and other services that do not exist here. The job
+    is submitted and runs without them: no mail, no clone of a repository. The plugins `cmd`, `image_checker`, `ssh`,
+    `teamwise_storage` and `tensorboard` work, and so does `storages`.
 
     Fails with::
 
@@ -436,7 +436,7 @@ def tag(document: Document) -> Findings:
 def masked_secret(document: Document) -> Findings:
     """A secret of the job is `******`, which stands for the value in a clone.
 
-    Why: a cluster does not give back secrets, so the job would run with stars. Put the value in again.
+    Why: a cluster does not return secrets, so the job would run with asterisks. Enter the value again.
 
     Fails with::
 

@@ -27,8 +27,8 @@ _HINT = "use lower-case letters and digits, e.g. worker1"
 def role_name(document: Document) -> Findings:
     """The name of a task role is refused by the server, HiveD or the web page.
 
-    Why: the three disagree. The server takes letters, digits and `_`, not beginning with a digit; what HiveD is told
-    takes `.` and `~` as well; the web page's editor takes lower-case letters and digits only. `worker1` is fine
+    Why: the three disagree. The server accepts letters, digits and `_`, not beginning with a digit; HiveD also
+    accepts `.` and `~`; the web page's editor only accepts lower-case letters and digits. `worker1` is fine
     everywhere.
 
     Fails with::

@@ -323,8 +323,8 @@ OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName")
 def misplaced_wish(document: Document) -> Findings:
     """A key for the scheduler is in a place where it is ignored.
 
-    Why: OpenPAI carries `extras` along unread, and reads flags such as lazyPreemptionEnable for the whole job only,
-    beside taskRoles. Elsewhere they silently have no effect: the job is killed when it should have kept its devices.
+    Why: OpenPAI does not read `extras`, except flags such as lazyPreemptionEnable beside taskRoles, for the whole
+    job. Elsewhere they silently have no effect: the job is killed when it should have kept its devices.
 
     Passes::
 

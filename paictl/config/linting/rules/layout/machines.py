@@ -119,8 +119,8 @@ def bad_machine_address(document: Document) -> Findings:
 def unusable_machine_address(document: Document) -> Findings:
     """A machine has an address that a machine of a cluster cannot have.
 
-    Why: through a loopback address every machine reaches itself; 0.0.0.0, broadcast and multicast addresses belong to
-    no single machine.
+    Why: a loopback address leads every machine to itself; 0.0.0.0, broadcast and multicast addresses do not belong
+    to a single machine.
 
     Fails with::
 
@@ -172,7 +172,7 @@ def duplicate_machine_name(document: Document) -> Findings:
 def duplicate_machine_address(document: Document) -> Findings:
     """Two machines of the layout have the same address.
 
-    Why: one machine is deployed twice, under two names, and Kubernetes knows a node that does not exist.
+    Why: one machine is deployed twice, under two names, and Kubernetes has a node that does not exist.
 
     Fails with::
 

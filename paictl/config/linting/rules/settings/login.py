@@ -120,7 +120,8 @@ def relative_key_path(document: Document) -> Findings:
     path = filled(document, "ssh_key_file_path")
     if path is not None and not path.text.startswith("/"):
         message = text(
-            "ssh_key_file_path {path!r} is taken relative to wherever the deployment happens to run", path=path.text
+            "ssh_key_file_path {path!r} is relative to the folder in which the deployment happens to run",
+            path=path.text,
         )
         yield Finding(path, message, "write an absolute path")
 

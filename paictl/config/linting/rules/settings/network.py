@@ -162,8 +162,8 @@ def bad_network(document: Document) -> Findings:
 def overlapping_networks(document: Document) -> Findings:
     """The networks of services and pods overlap.
 
-    Why: an address would belong to a pod and to a service at the same time; Kubespray refuses such networks, or
-    connections end at the wrong place. If only one of the two is written, the other has its default.
+    Why: an address would belong to a pod and to a service at the same time. Kubespray refuses such networks, or
+    connections go to the wrong place. If only one of the two is set, the other has its default.
 
     Fails with::
 

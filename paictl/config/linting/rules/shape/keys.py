@@ -172,7 +172,8 @@ def _is_weighty(violation: Violation, meant_key: str) -> bool:
 def not_unique(document: Document) -> Findings:
     """A list names the same thing twice.
 
-    Why: where order and number matter, as for prerequisites and roles, a repeated entry is a slip of copy and paste.
+    Why: if order and number matter, as for prerequisites and roles, a repeated entry is most likely a copy-and-paste
+    mistake.
 
     Passes::
 
