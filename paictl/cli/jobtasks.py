@@ -94,7 +94,7 @@ def ssh(
     ] = False,
     state: StateOption = None,
 ) -> None:
-    """Sign in to a running task. Without the plugin ssh in the job, the shell comes through the API server."""
+    """Sign in to a running task. Without the plugin ssh in the job, the shell goes through the API server."""
     cluster = open_cluster(state)
     view = find(cluster, job)
     code = jobstreams.sign_in(cluster, view, task, command or (), identity=identity, only_print=only_print)

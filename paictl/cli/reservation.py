@@ -55,7 +55,7 @@ def add(
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="2026-12-01T22:00, or +2h from now (default: now).")
     ] = None,
-    repeat: Annotated[Repeat, typer.Option("--repeat", help="Whether it comes again every day or week.")] = Repeat.ONCE,
+    repeat: Annotated[Repeat, typer.Option("--repeat", help="Repeat it every day or week.")] = Repeat.ONCE,
     name: Annotated[str, typer.Option("--name", help="Name of the reservation (default: reservation-N).")] = "",
     reason: Annotated[str, typer.Option("--reason", help="What it is for.")] = "",
     dry_run: Annotated[

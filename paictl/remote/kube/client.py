@@ -110,7 +110,7 @@ class KubeClient:
             answer: Json = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError as error:
             raise NoAnswerError(
-                i18n.text("{method} {path}: no JSON came back", method=method, path=path), where=self.where
+                i18n.text("{method} {path}: the answer is not JSON", method=method, path=path), where=self.where
             ) from error
         return answer
 

@@ -62,8 +62,8 @@ class HivedParameters(Parameters):
     )
     sharing: Literal["config", "ignore"] = parameter(
         "config",
-        "config: obey budgets, user limits, spares, departments, lend limits and borrow limits in the section sharing "
-        "beside the cluster's hivedscheduler configuration; ignore: decide as without them",
+        "config: obey budgets, user limits, spares, departments, lend limits and borrow limits in the section "
+        "sharing beside the cluster's hivedscheduler configuration; ignore: ignore them",
     )
     repair: Literal["member", "gang"] = parameter(
         "member", "what restarts if part of a job with restart member fails: the member, or the gang"

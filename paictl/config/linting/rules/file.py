@@ -77,8 +77,8 @@ _OPENING, _CLOSING = "“”„‟«‘‚", "“”‟»’"
 def typographic_quotes(document: Document) -> Findings:
     """A value is in typographic quotation marks.
 
-    Why: word processors and web pages put “ and ” where YAML wants the plain ones. To YAML they are a part of the text:
-    the user is then called “openpai” with the marks, and nobody can log in.
+    Why: word processors and web pages use “ and ” where YAML requires the plain ones. To YAML they are part of the
+    text: the user is then called “openpai” with the marks, and no one can log in.
 
     Passes::
 

@@ -87,8 +87,8 @@ def template_suffix(document: Document) -> Findings:
 def path_outside(document: Document) -> Findings:
     """A script or template lies outside the service's own folder.
 
-    Why: paths are put behind `src/<service>/deploy/`; an absolute one is looked for in there, and one with `..` belongs
-    to another service, whose templates are removed when that one is done.
+    Why: paths are appended to `src/<service>/deploy/`: an absolute one is looked up there, and one with `..` belongs
+    to another service, whose templates are removed when that service is done.
 
     Fails with::
 
@@ -161,7 +161,7 @@ def same_script(document: Document) -> Findings:
 def not_for_kubernetes(document: Document) -> Findings:
     """A service is not for clusters on Kubernetes.
 
-    Why: there are no others since v1.0: the service is silently skipped.
+    Why: since v1.0 there are no other kinds: the service is silently skipped.
 
     Fails with::
 

@@ -103,7 +103,7 @@ def job_gang_size(bundle: Bundle) -> Findings:
     """A gang needs more devices than its virtual cluster is promised.
 
     Why: a gang runs within the quota, or, as `oppo`, outside it. The server compares its devices with the quota only
-    while HiveD answers, and never looks whether its pods fit into whole nodes; the gang waits for ever.
+    while HiveD answers, and never checks whether its pods fit into whole nodes. The gang waits forever.
 
     Passes::
 

@@ -91,8 +91,8 @@ def job_vc(bundle: Bundle) -> Findings:
 def job_sku(bundle: Bundle) -> Findings:
     """A job requests a device type that the cluster, or its virtual cluster, does not have.
 
-    Why: the server answers with an internal error that names nothing, or the pods wait for ever. Opportunistic jobs may
-    use types of other virtual clusters.
+    Why: the server answers with an internal error that names nothing, or the pods wait forever. Opportunistic jobs
+    may use types of other virtual clusters.
 
     Passes::
 

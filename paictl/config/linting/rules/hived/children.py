@@ -61,8 +61,8 @@ def bad_device_index(document: Document) -> Findings:
 def repeated_device_index(document: Document) -> Findings:
     """A device appears twice in its node.
 
-    Why: HiveD gives the same device to two jobs. Mind the defaults: a leaf cell without address gets its position,
-    which an explicit address beside it may have taken.
+    Why: HiveD gives the same device to two jobs. Note the defaults: a leaf cell without an address gets its
+    position, which may already be the explicit address of another.
 
     Fails with::
 

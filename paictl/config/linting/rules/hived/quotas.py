@@ -292,7 +292,7 @@ def unused_chain(document: Document) -> Findings:
 def small_largest_pod(document: Document) -> Findings:
     """The largest pod that a virtual cluster can run is smaller than a node.
 
-    Why: Its cells are parts of nodes. A job that asks for all devices of a node in one pod waits for ever.
+    Why: Its cells are parts of nodes. A job that asks for all devices of a node in one pod waits forever.
 
     Passes::
 

@@ -14,7 +14,7 @@ from paictl.i18n import listed, text
 def unknown_prerequisite(document: Document) -> Findings:
     """A task role refers to a prerequisite that the job does not have.
 
-    Why: the server refuses the job. A name also has to be of the right type: an image under `data` is not found.
+    Why: the server refuses the job. A name must also be of the right type: an image under `data` is not found.
 
     Fails with::
 

@@ -297,8 +297,9 @@ MOST_PODS: Final = 150_000
 def too_many_tasks(document: Document) -> Findings:
     """A job has more tasks than any cluster can hold.
 
-    Why: every task is a pod, and Kubernetes is made for at most 150,000 pods (kubernetes.io, "Considerations for large
-    clusters"). Such a number is most likely a typo, and the server that takes the job has to make a pod for each task.
+    Why: every task is a pod, and Kubernetes is designed for at most 150,000 pods (kubernetes.io, "Considerations for
+    large clusters"). Such a number is most likely a typo, and the server that accepts the job must create a pod for
+    each task.
 
     Fails with::
 

@@ -134,7 +134,7 @@ _TEXTS = (("prometheus", "customized-alerts"), ("hivedscheduler", "config"))
 def placeholder(document: Document) -> Findings:
     """A value is still the placeholder of a template.
 
-    Why: OpenPAI takes it as it stands: an administrator called `your_default_pai_admin_username`, mail to example.com.
+    Why: OpenPAI uses it literally: an administrator called `your_default_pai_admin_username`, mail to example.com.
 
     Fails with::
 

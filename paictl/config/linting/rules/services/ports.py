@@ -66,7 +66,7 @@ def _free(ports: tuple[HostPort, ...], port: HostPort) -> str:
 def schedule_ports(document: Document) -> Findings:
     """The port range for jobs is empty, or overlaps ports of services or of outgoing connections.
 
-    Why: A job that gets the port of a service, or one that Linux has just given to a connection, occasionally fails
+    Why: a job that gets the port of a service, or one that Linux has just given to a connection, occasionally fails
     with "address already in use". The defaults (15000 to 40000) overlap with both; only ports that are set in the
     file are reported.
 

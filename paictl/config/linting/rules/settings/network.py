@@ -124,8 +124,8 @@ def _finding(key: str, scalar: ScalarNode, wanted: str) -> Finding:
 def bad_network(document: Document) -> Findings:
     """A network of the cluster is not valid, or does not start at its first address.
 
-    Why: Kubespray hands kube_service_addresses and kube_pods_subnet to Kubernetes, which does not start with anything
-    but a network such as 10.192.0.0/13, all bits behind the prefix being zero.
+    Why: Kubespray passes kube_service_addresses and kube_pods_subnet to Kubernetes, which only starts with a network
+    such as 10.192.0.0/13, with all bits after the prefix zero.
 
     Fails with::
 

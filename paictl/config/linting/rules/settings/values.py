@@ -186,8 +186,8 @@ _ACCOUNT = ("docker_cache_azure_account_name", "docker_cache_azure_account_key")
 def docker_cache_account(document: Document) -> Findings:
     """The cache of Docker images uses Azure storage, but no account is given.
 
-    Why: azure is the default of docker_cache_storage_backend; without an account the cache does not start, and every
-    machine is told to pull through it.
+    Why: azure is the default of docker_cache_storage_backend. Without an account, the cache does not start, although
+    every machine is configured to pull through it.
 
     Fails with::
 
