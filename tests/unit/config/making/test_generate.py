@@ -151,7 +151,7 @@ def test_secrets_are_random_unless_given() -> None:
 @pytest.mark.parametrize(
     ("skus", "message"),
     [
-        ((), "not known what the workers have"),
+        ((), "hardware is not known"),
         (("V100=gpu:8,cpu:4,memory:900Gi",), "too small"),
         (("box=cpu:1,memory:4Gi",), "too small"),
         (("a@gpu-*=cpu:8,memory:32Gi", "a-NODE=cpu:8,memory:32Gi"), "two cell types would be called 'a-NODE'"),

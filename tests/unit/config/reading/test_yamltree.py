@@ -278,7 +278,7 @@ def test_a_lone_exclamation_mark_is_read_as_pyyaml_reads_it(text: str) -> None:
     [
         ('user: "openpai\npassword: x\n', "1:7", "never closed"),
         ("a: 1\nb:\u00a02\nc: 3\n", "2:3", "U+00A0"),
-        ('user: "openpai\npassword: "secret"\n', "1:7", "closed in line 2 only"),
+        ('user: "openpai\npassword: "secret"\n', "1:7", "only closed in line 2"),
         ("- hostname: a\n  hostip:10.0.0.1\n  type: x\n", "2:9", "a space is missing"),
         ("user admin\npassword: x\n", "1:1", "a colon is missing after 'user'"),
         ("a: 1\nlist\n- b\n", "2:1", "a colon is missing after 'list'"),

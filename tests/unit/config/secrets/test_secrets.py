@@ -215,7 +215,7 @@ def test_no_way_of_writing_hides_a_secret(text: str) -> None:
             "name: &n GEHEIM\nrest-server: {jwt-secret: *n}\n",
             r"line 2: \*n makes one value both a secret and not a secret",
         ),
-        ("rest-server: {jwt-secret: &n GEHEIM}\nname: *n\n", r"line 2: \*n makes one value a secret"),
+        ("rest-server: {jwt-secret: &n GEHEIM}\nname: *n\n", r"line 2: \*n makes one value both a secret"),
         ("a: " + "[" * 70 + "]" * 70, "deeper than 64"),
         ("".join(f"k{n}: {{password: GEHEIM{n}}}\n" for n in range(MAX_SECRETS + 1)), "has 257 secrets"),
     ],
