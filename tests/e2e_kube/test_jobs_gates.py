@@ -56,7 +56,7 @@ def test_a_vc_gets_back_what_is_lent(cluster: Cluster, api: KubeApi) -> None:
 
 def test_a_job_that_no_node_lets_in_is_not_said_to_run_now(cluster: Cluster, api: KubeApi) -> None:
     """kube-scheduler is never asked about it: the placer keeps its gate."""
-    excluded(cluster, api, "no node takes its pods: the pod does not tolerate its taint mine:NoSchedule (8)")
+    excluded(cluster, api, "no node accepts its pods: the pod does not tolerate its taint mine:NoSchedule (8)")
 
 
 def test_a_job_that_waits_at_another_door_is_made_again(jobs: JobRig, cluster: Cluster, api: KubeApi) -> None:

@@ -144,7 +144,7 @@ def test_a_cluster_of_an_earlier_version_which_did_not_store_the_nodes_of_the_sc
     lab.cluster.remove_node(lab.cluster.nodes()[-1].machine.name)
     kept, nodes, services = lab.cluster.stored(), lab.cluster.nodes(), lab.cluster.services()
     assert any("in no cell" in view.reason for view in nodes)
-    assert any("nodes that are not there" in view.reason for view in services)
+    assert any("nodes that do not exist" in view.reason for view in services)
     _store(lab.folder, {key: value for key, value in kept.items() if key != "nodes"})
     assert (lab.again().nodes(), lab.again().services()) == (nodes, services)
     _store(lab.folder, kept)

@@ -95,7 +95,7 @@ def test_devices_that_are_cut_shared_or_not_healthy_are_remarked() -> None:
     ]
     found = read(Server(nodes=nodes))
     assert [one.name for one in found.nodes] == ["shared", "sick"]
-    assert [words in " ".join(found.remarks) for words in ("cut by MIG", "between 4 pods", "2 are not healthy")] == [
+    assert [words in " ".join(found.remarks) for words in ("divided by MIG", "between 4 pods", "2 are not healthy")] == [
         True
     ] * 3
 

@@ -205,7 +205,7 @@ def test_a_cache_that_does_not_start_fails_with_its_node(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("images", "said"),
-    [({"node_local_dns": "x"}, "daemonset node-local-dns: there already"), ({"coredns": ""}, "no deployment")],
+    [({"node_local_dns": "x"}, "daemonset node-local-dns: already exists"), ({"coredns": ""}, "no deployment")],
 )
 def test_without_coredns_or_beside_another_cache_nothing_is_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: dict[str, str], said: str
