@@ -337,7 +337,8 @@ def test_images_that_somebody_has_spoiled_are_an_error_that_says_what_to_do(data
 
 
 @pytest.mark.parametrize(
-    ("kind", "remedy"), [("MutatingAdmissionPolicy", "gate-policy: false"), ("Gadget", "install the definition of this kind")]
+    ("kind", "remedy"),
+    [("MutatingAdmissionPolicy", "gate-policy: false"), ("Gadget", "install the definition of this kind")],
 )
 def test_a_kind_that_the_version_lacks_is_refused_with_what_to_do(kind: str, remedy: str) -> None:
     kube = FakeKube({"/apis/admissionregistration.k8s.io/v1": {"resources": []}})

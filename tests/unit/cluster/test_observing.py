@@ -95,9 +95,9 @@ def test_devices_that_are_cut_shared_or_not_healthy_are_remarked() -> None:
     ]
     found = read(Server(nodes=nodes))
     assert [one.name for one in found.nodes] == ["shared", "sick"]
-    assert [words in " ".join(found.remarks) for words in ("divided by MIG", "between 4 pods", "2 are not healthy")] == [
-        True
-    ] * 3
+    assert [
+        words in " ".join(found.remarks) for words in ("divided by MIG", "between 4 pods", "2 are not healthy")
+    ] == [True] * 3
 
 
 @pytest.mark.parametrize(
