@@ -71,16 +71,18 @@ def _init(made: type[Any], known: dict[str, Any]) -> str:
     """The text of `__init__`; what it needs to know by name goes into `known`, as with the two below."""
     known |= {"_set": object.__setattr__, "_absent": _ABSENT}
     arguments, body = ["self"], []
-    for one in fields(made):
-        if not one.init or one.kw_only:
-            raise TypeError(f"{made.__qualname__}.{one.name}: in a frozen class every field is an argument by position")
-        name, value = one.name, one.name
-        if one.default_factory is not MISSING:
-            known[f"_make_{name}"] = one.default_factory
+    for each in fields(made):
+        if not each.init or each.kw_only:
+            raise TypeError(
+                f"{made.__qualname__}.{each.name}: in a frozen class every field is an argument by position"
+            )
+        name, value = each.name, each.name
+        if each.default_factory is not MISSING:
+            known[f"_make_{name}"] = each.default_factory
             arguments.append(f"{name}=_absent")
             value = f"_make_{name}() if {name} is _absent else {name}"
-        elif one.default is not MISSING:
-            known[f"_default_{name}"] = one.default
+        elif each.default is not MISSING:
+            known[f"_default_{name}"] = each.default
             arguments.append(f"{name}=_default_{name}")
         else:
             arguments.append(name)
@@ -100,11 +102,11 @@ def _hash(made: type[Any], _: dict[str, Any]) -> str:
 
 
 def _compared(made: type[Any], whose: str) -> str:
-    return f"({''.join(f'{whose}.{one.name}, ' for one in fields(made) if one.compare)})"
+    return f"({''.join(f'{whose}.{each.name}, ' for each in fields(made) if each.compare)})"
 
 
 def _shown(self: Any) -> str:
-    values = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
+    values = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
     return f"{self.__class__.__qualname__}({', '.join(values)})"
 
 
@@ -117,12 +119,12 @@ def _refuse_removal(_: Any, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, one.name) for one in fields(self)]
+    return [getattr(self, each.name) for each in fields(self)]
 
 
 def _restore(self: Any, state: Iterable[Any]) -> None:
-    for one, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for each, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)
 
 
 _SHARED: Final[dict[str, Method]] = {

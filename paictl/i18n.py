@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 LANGUAGES: Final = ("en", "zh")
 VARIABLE: Final = "PAICTL_LANG"
@@ -111,11 +111,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> Text | None:
     return text("did you mean {near!r}?", near=near) if near else None
 
 
-def in_language(said: str, language: str) -> str:
+def in_language(sentence: str, language: str) -> str:
     """What is said, in a language; texts without arguments need no `Text`."""
-    if isinstance(said, Text):
-        return said.of(language)
-    return catalogue(language).gettext(said) if said else said
+    if isinstance(sentence, Text):
+        return sentence.of(language)
+    return catalogue(language).gettext(sentence) if sentence else sentence
 
 
 def translated(words: str, language: str) -> str:

@@ -21,7 +21,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "frozen",
-        "errors resources words",
+        "errors resources suggestions",
         "i18n",
         "units files places pages",
         "cells",
@@ -77,7 +77,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "invariants placement",
             "policies",
             "simulate",
-            "metrics kept",
+            "metrics checkpoints",
             "parallel survey",
             "promises sizing sweep",
             "plot",

@@ -36,7 +36,7 @@ from paictl.cluster.kubernetes.paijob.resource import manifest_of, read_paijob
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.push import seal_files
-from paictl.controller.doing import write_record
+from paictl.controller.execution import write_record
 from paictl.controller.loop import Planner
 from paictl.operate.users.accounts import NewUser, add
 from paictl.remote.kube.client import connect

@@ -231,13 +231,13 @@ def _cell_types(value: object, path: str) -> dict[str, CellTypeSpec]:
     types = {}
     for key, item in _mapping(value, path).items():
         name = _name(key, path)
-        here = f"{path}.{name}"
-        fields = _mapping(item, here)
+        type_path = f"{path}.{name}"
+        fields = _mapping(item, type_path)
         types[name] = CellTypeSpec(
             name=name,
-            child_type=_name(fields.get("childCellType"), f"{here}.childCellType"),
-            child_number=_count(fields.get("childCellNumber"), f"{here}.childCellNumber", 1),
-            is_node_level=_flag(fields.get("isNodeLevel"), f"{here}.isNodeLevel"),
+            child_type=_name(fields.get("childCellType"), f"{type_path}.childCellType"),
+            child_number=_count(fields.get("childCellNumber"), f"{type_path}.childCellNumber", 1),
+            is_node_level=_flag(fields.get("isNodeLevel"), f"{type_path}.isNodeLevel"),
         )
     return types
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import Yes, confirm, showing_reports, warn
 from paictl.cli.clusters import OutputOption, StateOption, noted, open_cluster
 from paictl.cli.command import App
 from paictl.cli.config.push import say_readers, show_plan
+from paictl.cli.confirmation import Yes, confirm, showing_reports, warn
 from paictl.cli.console import Output, write_data, write_table
 from paictl.errors import PaictlError
 from paictl.i18n import text

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli.console import Output, said, write_data, write_table
-from paictl.cli.lab.here import lab_site, way_to_lab
+from paictl.cli.lab.location import lab_site, way_to_lab
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.cluster.eventtext import detail

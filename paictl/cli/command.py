@@ -28,7 +28,7 @@ from paictl.cli.userconfig import defaults_for
 from paictl.cli.values import choices_of, kind_of, make_plain
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 LONG = 5.0
 """Seconds after which a terminal shows how long a command took."""

@@ -8,9 +8,9 @@ import typer
 
 from paictl.cli import console
 from paictl.cli import names as names_of
-from paictl.cli.asking import confirm
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
+from paictl.cli.confirmation import confirm
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import MaintenanceWindow
 from paictl.cluster.maintenance import Outlook, WindowRequest

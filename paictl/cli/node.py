@@ -9,9 +9,9 @@ import typer
 
 from paictl.cli import console, nodefiles, nodehosts
 from paictl.cli import names as names_of
-from paictl.cli.asking import confirm
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
+from paictl.cli.confirmation import confirm
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cli.maintenance import window_line
 from paictl.cli.options import BreakLock

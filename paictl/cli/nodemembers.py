@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paictl.cli import console
-from paictl.cli.asking import confirm
+from paictl.cli.confirmation import confirm
 from paictl.cli.console import said as in_words
 from paictl.cli.console import spoken
 from paictl.cli.deploy.files import read_deployment
-from paictl.cli.deploy.showing import PhaseLines
+from paictl.cli.deploy.progress import PhaseLines
 from paictl.cli.nodefiles import Files
 from paictl.cli.settings import settings
 from paictl.cluster.targets import open_target

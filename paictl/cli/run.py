@@ -20,7 +20,7 @@ from paictl.cli.synonyms import OPTION_SYNONYMS
 from paictl.cli.userconfig import setting
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import recalled, text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 BROKEN_PIPE = 141
 """Exit code when the reader went away, as `head` does: 128 + SIGPIPE."""

@@ -11,9 +11,9 @@ import typer
 
 from paictl.cli import console
 from paictl.cli import names as names_of
-from paictl.cli.asking import ClusterId, Yes, check_id, confirm
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
+from paictl.cli.confirmation import ClusterId, Yes, check_id, confirm
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.nodedrivers import say_drivers
 from paictl.cli.progress import Display, say_left

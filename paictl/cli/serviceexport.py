@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import showing_reports
+from paictl.cli.confirmation import showing_reports
 from paictl.cli.console import write, write_file
 from paictl.errors import PaictlError
 from paictl.i18n import counted, text

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, plain
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cluster.capabilities import HandClock

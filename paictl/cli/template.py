@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import Yes, confirm, warn
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, plain
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm, warn
 from paictl.cli.console import Output, spoken, write, write_data, write_file, write_table
 from paictl.cluster.templates import EVERY_VC, JobTemplate, TemplateLibrary, library_named, template_named
 from paictl.errors import PaictlError

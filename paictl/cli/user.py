@@ -10,9 +10,9 @@ from typing import Annotated, Final
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster
 from paictl.cli.command import App, Lazy
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cluster.accounts import Account

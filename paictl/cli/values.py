@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 import typer
 
 from paictl.i18n import Text, text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 Reader = Callable[[Any], Any]
 

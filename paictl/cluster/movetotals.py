@@ -105,14 +105,14 @@ def totals_from(rows: Mapping[str, Any]) -> dict[str, MoveTotal]:
     }  # fmt: skip
 
 
-def totals_of(found: Mapping[str, Any] | None) -> dict[str, MoveTotal]:
+def totals_of(config_map: Mapping[str, Any] | None) -> dict[str, MoveTotal]:
     """The totals of the object as the API server gives it.
 
     Empty for one that somebody has damaged: no decision depends on it, and Prometheus takes a counter that goes back
     for one that began anew.
     """
     try:
-        return totals_from(json.loads(((found or {}).get("data") or {}).get(KEY) or "{}"))
+        return totals_from(json.loads(((config_map or {}).get("data") or {}).get(KEY) or "{}"))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return {}
 

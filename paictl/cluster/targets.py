@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster, Event
     from paictl.cluster.manifests.certificates import CertificateSet
     from paictl.cluster.manifests.writing import Exported
-    from paictl.config.making.found import FoundCluster
+    from paictl.config.making.discovered import DiscoveredCluster
 
 VARIABLE: Final = "PAICTL_CLUSTER"
 """Names the cluster of commands that do not."""
@@ -160,12 +160,12 @@ def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned
     return pin(name, kubeconfig, context)
 
 
-def observed(pinned: Pinned) -> FoundCluster:
+def observed(pinned: Pinned) -> DiscoveredCluster:
     """What a cluster says about its devices, its topology and its tenants, for a configuration to be drafted from.
 
     Raises `ClusterError` if its context leads elsewhere today, `KubeError` if nodes may not be listed, `NoAnswerError`.
     """
-    from paictl.cluster.kubernetes.observing import observe
+    from paictl.cluster.kubernetes.discovery import observe
     from paictl.cluster.kubernetes.opening import client_of
 
     return observe(client_of(pinned))

@@ -9,8 +9,8 @@ from paictl.cluster.kubernetes.mirror import OURS, PODS, JobMirror, Relay
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen, read_pod, read_work
-from paictl.controller.observing import JobObjects
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, read_pod, read_work
+from paictl.controller.observation import JobObjects
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
 
@@ -22,10 +22,10 @@ class Cache(JobMirror):
 
     def __init__(self, client: KubeClient, changed: Callable[[str], None], times: InformerTimes | None = None) -> None:
         super().__init__(client, changed, times)
-        self._works: dict[str, dict[str, WorkSeen]] = {}
+        self._works: dict[str, dict[str, WorkSummary]] = {}
         self._works_home: dict[str, str] = {}
         """The job of each of them by name."""
-        self._ghosts: dict[str, dict[str, PodSeen]] = {}
+        self._ghosts: dict[str, dict[str, PodSummary]] = {}
         jobs, pods = self.informers
         works = Informer(client, WORKS, Relay(self._work, self._work_gone), query=OURS, times=times)
         self.informers = (jobs, works, pods)
@@ -69,7 +69,7 @@ class Cache(JobMirror):
                 del self._works[job]
         self._changed(job)
 
-    def _pod_left(self, pod: PodSeen) -> None:
+    def _pod_left(self, pod: PodSummary) -> None:
         if pod.over and pod.job in self._jobs:
             self._ghosts.setdefault(pod.job, {})[pod.uid] = pod
 

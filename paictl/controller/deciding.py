@@ -20,8 +20,8 @@ from paictl.cluster.kubernetes.paijob.record import (
     Place,
     with_attempt,
 )
-from paictl.cluster.kubernetes.paijob.seen import PodSeen
-from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition, repaired
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary
+from paictl.controller.observation import AttemptObjects, JobObjects, PodTransition, repaired
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
 from paictl.workload.job import Job
@@ -142,9 +142,9 @@ def _past_runs(before: JobStatus, objects: JobObjects, now: datetime) -> Iterato
         yield place, ended if pod.over else replace(run, ended=now, reason="its gang starts again")
 
 
-def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSeen]:
+def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSummary]:
     """The newest pod of each task in the last attempt that has started."""
-    newest: dict[Place, PodSeen] = {}
+    newest: dict[Place, PodSummary] = {}
     for pod in objects.pods:
         if pod.attempt == before.attempt and pod.change is not None:
             earlier = newest.get(pod.place)
@@ -236,11 +236,11 @@ def _past_tries(status: JobStatus, attempt: AttemptObjects) -> Iterator[str]:
             yield work.name
 
 
-def _is_gone(pod: PodSeen, now: datetime) -> bool:
+def _is_gone(pod: PodSummary, now: datetime) -> bool:
     return pod.over or (pod.deleting is not None and now > pod.deleting + OVERDUE)
 
 
-def _later(busy: Sequence[PodSeen], now: datetime) -> float | None:
+def _later(busy: Sequence[PodSummary], now: datetime) -> float | None:
     """When the next pod that does not go is overdue."""
     ends = [(pod.deleting + OVERDUE - now).total_seconds() for pod in busy if pod.deleting is not None]
     return max(min(ends), 0.0) + 1 if ends else None

@@ -24,7 +24,7 @@ from paictl.cluster.values import ClusterError
 from paictl.controller import cache as caches
 from paictl.controller.cache import Cache
 from paictl.controller.deciding import closed, follow, wanted
-from paictl.controller.doing import LaterError, RefusedError, do, release_ports, write_record
+from paictl.controller.execution import LaterError, RefusedError, execute, release_ports, write_record
 from paictl.controller.manifests import JobContext
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError
@@ -241,7 +241,7 @@ class ControlLoop:
             pai = self._write(pai, followed.record)
             self.cache.forget_ghosts(pai.name, followed.record.status.attempt)
         actions = wanted(pai.name, context.job, followed.record, objects, now, gated=self.gated)
-        do(self.client, replace(context, pai=pai), followed.record.status.attempt, actions)
+        execute(self.client, replace(context, pai=pai), followed.record.status.attempt, actions)
         over = closed(followed.record, actions)
         if over != followed.record:
             release_ports(self.client, context)

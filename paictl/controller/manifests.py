@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
+from paictl.cluster.admission import durations_of
 from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE, MAX_RUN_TIME
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
@@ -27,10 +28,9 @@ from paictl.cluster.kubernetes.paijob.names import (
     work_name,
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.kubernetes.paijob.summaries import INDEX
 from paictl.cluster.pods.times import CHECKPOINT_EVERY, RESERVATION, SAVES_ON_SIGTERM
 from paictl.cluster.storages import Mount
-from paictl.cluster.taking import durations_of
 from paictl.controller import ssh
 from paictl.controller.runtime import (
     COMMANDS,

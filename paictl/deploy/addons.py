@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.inspection import Facts
 from paictl.deploy.installing import manifest_mark
 from paictl.deploy.joining import api
-from paictl.deploy.looking import Facts
 from paictl.deploy.node_dns import (
     ADDRESS,
     NAME,

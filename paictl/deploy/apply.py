@@ -15,8 +15,8 @@ from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.downloads import without_password
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.inspection import refuse_ended, refuse_other_nodes, refuse_other_version
 from paictl.deploy.inventory import Deployment
-from paictl.deploy.looking import refuse_ended, refuse_other_nodes, refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
 from paictl.deploy.preflight.node_checks import nodes_in, unlisted
 from paictl.deploy.site import TIMEOUT, JoinCredentials, Site

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.inspection import Connect
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import api
-from paictl.deploy.looking import Connect
 from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from paictl.deploy.addons import DefaultStorage, NodeDns
+from paictl.deploy.inspection import Connect, Facts, SameVersion
 from paictl.deploy.installing import Devices, PodNetwork, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
 from paictl.deploy.locking import Lock
-from paictl.deploy.looking import Connect, Facts, SameVersion
 from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.pod_security import PodSecurity

@@ -13,10 +13,10 @@ import yaml
 
 from paictl.deploy.artifacts import verify
 from paictl.deploy.draining import UPGRADE, CordonedNodes, is_held
+from paictl.deploy.inspection import Connect, Facts, Preflight
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.locking import Lock
-from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.node_dns import outdated_image, set_image
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.phase import OrderedPhase

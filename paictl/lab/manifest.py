@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen, frozen_caching
+from paictl.lab.cache import remembered
 from paictl.lab.messages import LANGUAGES, LabError
-from paictl.lab.remembering import remembered
 from paictl.resources import resource_folder
 
 MANIFEST: Final = "lab.yaml"

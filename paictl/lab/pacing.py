@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from paictl.cluster.admission import DEFAULT_SECONDS
 from paictl.cluster.interface import Identity, JobRequest, Jobs, JobState, JobView, Scheduling
-from paictl.cluster.taking import DEFAULT_SECONDS
 from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.duration import sleep_seconds

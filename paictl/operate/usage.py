@@ -11,8 +11,8 @@ from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.suggestions import nearest
 from paictl.units import rfc3339
-from paictl.words import nearest
 from paictl.workload.usagereport import Dimension, UsageRow, add_up, total
 
 

@@ -19,7 +19,7 @@ from paictl.scheduler import recovery, transitions
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
-from paictl.scheduler.placement.near import search_near
+from paictl.scheduler.placement.proximity import search_near
 from paictl.scheduler.placement.search import FoundPlacement
 from paictl.scheduler.request import gang_of, stand_in
 

@@ -160,10 +160,10 @@ def outcome(state: State, decision: Decision) -> ChangeOutcome | None:
     return ChangeOutcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy, instances)
 
 
-def holder(group: Group, here: int | None = None) -> Holder:
+def holder(group: Group, counted: int | None = None) -> Holder:
     """A group as the holder of its leaves; `here` is how many of them count, None for all."""
     leaves = sum(leaf_number * pods for leaf_number, pods in group.members)
-    return Holder(group.name, group.vc, group.priority, hold_of(group), leaves, leaves if here is None else here)
+    return Holder(group.name, group.vc, group.priority, hold_of(group), leaves, leaves if counted is None else counted)
 
 
 def smallest(scratch: Scratch, items: Sequence[Item], change: Callable[[Iterable[Item]], None]) -> list[Item] | None:

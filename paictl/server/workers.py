@@ -136,7 +136,7 @@ class _Threads:
         if self._has_room(account):
             self._begin(account)
             return
-        waiting = sum(one == account for one, _ in self._turns)
+        waiting = sum(other == account for other, _ in self._turns)
         if waiting >= TURNS_EACH or (waiting and len(self._turns) >= QUEUE):
             raise busy()
         self._served.setdefault(account, self._given)
@@ -154,7 +154,7 @@ class _Threads:
             self._forget(account)
 
     def _has_room(self, account: str) -> bool:
-        slow = sum(number for one, number in self._busy.items() if one)
+        slow = sum(number for other, number in self._busy.items() if other)
         return self._busy[account] < SLOW_EACH and slow < self._slow_most
 
     def _free(self, account: str) -> None:
@@ -169,7 +169,7 @@ class _Threads:
         self._forget(account)
 
     def _forget(self, account: str) -> None:
-        if account not in self._busy and all(one != account for one, _ in self._turns):
+        if account not in self._busy and all(other != account for other, _ in self._turns):
             self._served.pop(account, None)
 
     def _next(self) -> tuple[str, asyncio.Future[None]] | None:

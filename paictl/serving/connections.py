@@ -110,17 +110,19 @@ class PatientProtocol(HttpToolsProtocol):
             for connection in self.connections
             if isinstance(connection, PatientProtocol) and connection.is_waiting
         ]
-        waiting = [one for one in waiting if one is not self and not one.is_closing]
-        strangers = [one for one in waiting if one.host == self.host and not one.is_known]
+        waiting = [other for other in waiting if other is not self and not other.is_closing]
+        strangers = [other for other in waiting if other.host == self.host and not other.is_known]
         if len(strangers) >= PER_ADDRESS:
-            chosen = heapq.nsmallest(BATCH, strangers, key=lambda one: one._turn)
+            chosen = heapq.nsmallest(BATCH, strangers, key=lambda other: other._turn)
         elif len(self.connections) > CONNECTIONS - ROOM:
-            numbers = Counter(one.host for one in waiting)
-            chosen = heapq.nsmallest(BATCH, waiting, key=lambda one: (one.is_known, -numbers[one.host], one._turn))
+            numbers = Counter(other.host for other in waiting)
+            chosen = heapq.nsmallest(
+                BATCH, waiting, key=lambda other: (other.is_known, -numbers[other.host], other._turn)
+            )
         else:
             return
-        for one in chosen:
-            one.give_up()
+        for other in chosen:
+            other.give_up()
 
     @property
     def host(self) -> str:

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from paictl.errors import PaictlError
+from paictl.sim.checkpoints import KeptRuns as KeptRuns
+from paictl.sim.checkpoints import RunRequest as RunRequest
 from paictl.sim.job import Job
-from paictl.sim.kept import KeptRuns as KeptRuns
-from paictl.sim.kept import RunRequest as RunRequest
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate
 

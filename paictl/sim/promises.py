@@ -11,9 +11,9 @@ from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim import parallel
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.parallel import within
 from paictl.sim.placement.cells import rooms
 from paictl.sim.run import FINISHED, RunResult

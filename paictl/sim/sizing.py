@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import Cluster, ClusterShape, Node, mixed
 from paictl.sim.failures import NONE as NO_FAILURES
 from paictl.sim.failures import FailureError, FailureModel, failures_of
 from paictl.sim.job import Job
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import figures, percentile
 from paictl.sim.parallel import play
 from paictl.sim.policies.parameters import ParameterError

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import Cluster
 from paictl.sim.failures import failures_of
 from paictl.sim.job import Trace
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import Figures, figures
 from paictl.sim.parallel import play, within
 from paictl.sim.policies.parameters import ParameterError

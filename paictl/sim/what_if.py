@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paictl.frozen import frozen
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import Cluster, ClusterShape
 from paictl.sim.failures import failures_of
 from paictl.sim.job import Trace
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import Figures, figures, percentile
 from paictl.sim.parallel import play
 from paictl.sim.policies.hived import Hived

@@ -34,10 +34,10 @@ _ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 
 
-def task_seconds(commands: Iterable[str], *, default: float, told: float | None = None) -> float:
-    """Seconds that a task runs: `told` if given, else what its `commands` sleep, else `default`."""
-    if told is not None:
-        return told
+def task_seconds(commands: Iterable[str], *, default: float, given: float | None = None) -> float:
+    """Seconds that a task runs: `given` if there is one, else what its `commands` sleep, else `default`."""
+    if given is not None:
+        return given
     slept = sleep_seconds(commands)
     return default if slept is None else slept
 

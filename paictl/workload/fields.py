@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.errors import PaictlError
 from paictl.i18n import Text, text
 from paictl.i18n import listed as shortened
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,15 +17,15 @@ VERBS = {
     "up": Lazy(
         "paictl.cli.cluster.embedded", "Start a cluster on this machine, with its services running.", within=True
     ),
-    "list": Lazy("paictl.cli.cluster.known", "List known clusters; the current one has a star.", within=True),
-    "use": Lazy("paictl.cli.cluster.known", "Set the default cluster.", within=True),
+    "list": Lazy("paictl.cli.cluster.names", "List known clusters; the current one has a star.", within=True),
+    "use": Lazy("paictl.cli.cluster.names", "Set the default cluster.", within=True),
     "add": Lazy(
-        "paictl.cli.cluster.known",
+        "paictl.cli.cluster.names",
         "Add a Kubernetes cluster under a name; the name pins its context and server.",
         within=True,
     ),
     "remove": Lazy(
-        "paictl.cli.cluster.known",
+        "paictl.cli.cluster.names",
         "Remove the name of a cluster; the cluster and its kubeconfig are not changed.",
         within=True,
     ),

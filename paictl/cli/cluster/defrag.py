@@ -9,9 +9,9 @@ import typer
 
 from paictl.cli import console
 from paictl.cli import names as names_of
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.defrag import DefragPlan, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import confirm, showing_reports
 from paictl.cli.clusters import StateOption, local_only, open_cluster
 from paictl.cli.command import App
+from paictl.cli.confirmation import confirm, showing_reports
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster

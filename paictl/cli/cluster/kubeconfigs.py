@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight

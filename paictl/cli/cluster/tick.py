@@ -10,7 +10,7 @@ from paictl.cli import console
 from paictl.cli.clusters import StateOption, clock_text, local_only, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import write
-from paictl.cli.lab.here import lab_site, wait
+from paictl.cli.lab.location import lab_site, wait
 from paictl.cluster.interface import UnsupportedError
 from paictl.operate import status
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import ClusterId, Yes, check_id, confirm
 from paictl.cli.clusters import StateOption, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan, with_users
+from paictl.cli.confirmation import ClusterId, Yes, check_id, confirm
 from paictl.i18n import text
 from paictl.operate.pushing import Mode
 from paictl.operate.pushing.plan import PushRequest, read_plan, send, write_plan

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.asking import ClusterId, Yes, check_id, confirm, showing_reports, warn
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, noted, open_cluster
+from paictl.cli.confirmation import ClusterId, Yes, check_id, confirm, showing_reports, warn
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.capabilities import OpenPaiStore
 from paictl.cluster.interface import Cluster, UnsupportedError

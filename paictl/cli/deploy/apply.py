@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.progress import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cli.deploy.services import (
     StartOptions,
     configuration_folder,
     deploy_services,
     say_missing_images,
 )
-from paictl.cli.deploy.showing import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cli.options import BreakLock
 from paictl.cluster import registry
 from paictl.cluster.targets import open_target, pinned_now

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import ClusterId, Yes, confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import ClusterId, Yes, confirm
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster

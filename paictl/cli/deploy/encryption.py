@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
-from paictl.cli.deploy.showing import PhaseLines
+from paictl.cli.deploy.progress import PhaseLines
 from paictl.cli.options import BreakLock
 from paictl.deploy.apply import prepare
 from paictl.deploy.partial_runs import rotate_key

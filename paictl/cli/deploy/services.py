@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import confirm, showing_reports
 from paictl.cli.config.push import show_plan, showing_contested
+from paictl.cli.confirmation import confirm, showing_reports
 from paictl.cli.console import spoken
 from paictl.cli.progress import Display, say_left
 from paictl.cluster.interface import ConflictError

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
-from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
+from paictl.cli.deploy.progress import PhaseLines, show_end, show_notes
 from paictl.cli.options import BreakLock, OutputOption
 from paictl.cluster.targets import open_target
 from paictl.deploy.artifacts import verify

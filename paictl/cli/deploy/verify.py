@@ -14,7 +14,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment, ssh_options
-from paictl.cli.deploy.showing import show_unlisted
+from paictl.cli.deploy.progress import show_unlisted
 from paictl.cli.options import OutputOption
 from paictl.cluster.targets import open_target
 from paictl.cluster.values import Protection

@@ -15,9 +15,9 @@ from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.cluster.pods.reading import asks, read_pod
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import IssueKind, ReadIssue, parse_yaml
-from paictl.doors.asking import TEMPLATE, devices_of, door_of, run_time_of
 from paictl.doors.configuration import read
 from paictl.doors.owners import gang_of, label_for, owner_of, stands_for_pods
+from paictl.doors.pod_manifest import TEMPLATE, devices_of, door_of, run_time_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import Yes, confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.lab.classpages import extension_of, standing_data
 from paictl.cli.lab.language import speaks

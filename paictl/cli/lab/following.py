@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import ClusterId
 from paictl.cli.command import App
+from paictl.cli.confirmation import ClusterId
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
-from paictl.cli.lab.sessions import LabWord, begun, present_step
-from paictl.cli.lab.shown import (
+from paictl.cli.lab.rendering import (
     blank,
     heading,
     result_data,
@@ -26,6 +25,7 @@ from paictl.cli.lab.shown import (
     show_trouble,
     tell,
 )
+from paictl.cli.lab.sessions import LabWord, begun, present_step
 from paictl.cli.names import clusters
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings

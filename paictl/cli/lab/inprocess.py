@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paictl.cli.console import PIPE_WIDTH, write_segments
 from paictl.cli.lab.hook import noted
-from paictl.cli.lab.shown import (
+from paictl.cli.lab.rendering import (
     blank,
     heading,
     paragraph,

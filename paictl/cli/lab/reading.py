@@ -16,8 +16,8 @@ from rich.markdown import Markdown
 from paictl.cli.command import App
 from paictl.cli.console import Output, stdout, write, write_data, write_table
 from paictl.cli.lab.language import LangOption, Language, speaks
+from paictl.cli.lab.rendering import paragraph, tell
 from paictl.cli.lab.sessions import LabWord, session_of
-from paictl.cli.lab.shown import paragraph, tell
 from paictl.cli.options import OutputOption
 from paictl.lab.folders import labs_folder
 from paictl.lab.glossary import read_glossary

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.asking import confirm
 from paictl.cli.command import App
+from paictl.cli.confirmation import confirm
 from paictl.cli.lab.language import speaks
+from paictl.cli.lab.rendering import show_step
 from paictl.cli.lab.sessions import LabWord, begun, session_of
-from paictl.cli.lab.shown import show_step
 from paictl.lab import commandlog
 from paictl.lab.messages import say
 from paictl.lab.workspace import Workspace

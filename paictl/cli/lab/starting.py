@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from paictl.cli import console
-from paictl.cli.asking import check_id, confirm, showing_reports
+from paictl.cli.confirmation import check_id, confirm, showing_reports
+from paictl.cli.lab.rendering import blank, heading, show_questions, show_site, show_step, tell
 from paictl.cli.lab.sessions import in_lab, in_lab_shell, other_lab, session_of
-from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show_step, tell
 from paictl.cli.settings import settings
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import open_target

@@ -13,7 +13,7 @@ import typer
 from paictl import i18n
 from paictl.cli.console import info, language, said, warning, write_table
 from paictl.cli.sim.shared import number, share, span, write_files
-from paictl.sim.kept import KeptRuns
+from paictl.sim.checkpoints import KeptRuns
 from paictl.sim.page import page
 from paictl.sim.policies.parameters import described
 from paictl.sim.policies.table import known_policies, policy_class

@@ -24,8 +24,8 @@ from paictl.sim import sizing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from paictl.sim.checkpoints import KeptRuns
     from paictl.sim.job import Trace
-    from paictl.sim.kept import KeptRuns
     from paictl.sim.sizing import SizingAnswer, SizingQuestion, SizingTarget, SizingTrial
 
 app = App()

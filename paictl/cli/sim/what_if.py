@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paictl.cluster.interface import Cluster
+    from paictl.sim.checkpoints import RunRequest
     from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
-    from paictl.sim.kept import RunRequest
     from paictl.sim.what_if import JobChange, TenantChange, WhatIf
 
 PUSHED: Final = "what was pushed"

@@ -107,7 +107,7 @@ class Submit(LoggedCommand):
     @classmethod
     def hiding(cls, requests: Iterable[JobRequest]) -> Self:
         """The command without the values of the jobs' secrets: they get neither into the log nor into the state."""
-        from paictl.cluster.taking import without_secrets  # late: only this command needs it
+        from paictl.cluster.admission import without_secrets  # late: only this command needs it
 
         return cls(tuple(map(without_secrets, requests)))
 

@@ -269,7 +269,7 @@ class ClusterInFolder:
 
     def _read_world(self) -> World:
         """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
-        from paictl.cluster.embedded.written import load
+        from paictl.cluster.embedded.serialization import load
 
         state = self._store.state()
         with whole():

@@ -51,9 +51,9 @@ class WithJobs(ClusterInFolder):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
+        from paictl.cluster.admission import refuse_excess, with_account_keys
         from paictl.cluster.jobwords import name_taken  # late: who only looks takes nothing
         from paictl.cluster.storages import refuse_extras
-        from paictl.cluster.taking import refuse_excess, with_account_keys
 
         refuse_extras(requests, self.storages)
         with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from paictl.cluster.admission import admit_all, as_admitted
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.services import READERS, Configurations
 from paictl.cluster.interface import JobRequest
-from paictl.cluster.taking import all_taken, as_taken
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
@@ -146,12 +146,12 @@ def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
 
 
 def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> list[LiveJob]:
-    """The jobs as they begin, without numbers yet; raises as `taking.all_taken` does."""
+    """The jobs as they begin, without numbers yet; raises as `taking.admit_all` does."""
     return [
         LiveJob(
             key=taken.key,
             number=0,
-            data=as_taken(request, taken.job),
+            data=as_admitted(request, taken.job),
             job=taken.job,
             plan=taken.plan,
             durations=taken.durations,
@@ -159,7 +159,7 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
             status=lifecycle.submit(taken.job).status,
             tags=taken.job.tags,
         )
-        for request, taken in zip(requests, all_taken(requests, configuration), strict=True)
+        for request, taken in zip(requests, admit_all(requests, configuration), strict=True)
     ]
 
 

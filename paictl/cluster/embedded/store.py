@@ -241,8 +241,8 @@ class Store:
 
     def count_events(self, kind: EventKind) -> int:
         """How often something has happened."""
-        found: int = self._db.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0]
-        return found
+        number: int = self._db.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0]
+        return number
 
     def append_usage(self, spans: Iterable[UsageSpan]) -> None:
         """Add closed spans of device time to the books."""

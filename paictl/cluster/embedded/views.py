@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.embedded import still
 from paictl.cluster.embedded.jobs import LiveJob, TaskRepair, dump_job, load_job
 from paictl.cluster.embedded.records import Happened
+from paictl.cluster.embedded.serialization import dump
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
 from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
 from paictl.cluster.embedded.store import JobRow, Store
 from paictl.cluster.embedded.world import World
-from paictl.cluster.embedded.written import dump
 from paictl.cluster.interface import (
     ClusterError,
     JobState,

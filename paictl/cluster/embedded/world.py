@@ -317,7 +317,7 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.taking import MOST_WAITING, refuse_excess
+        from paictl.cluster.admission import MOST_WAITING, refuse_excess
 
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)

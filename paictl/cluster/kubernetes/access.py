@@ -18,7 +18,7 @@ import yaml
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
 from paictl.cluster.doors import GUARDED
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, RBAC, labels
 from paictl.cluster.kubernetes.protections import ENFORCE
 from paictl.cluster.kubernetes.roles import (
@@ -56,7 +56,7 @@ class KubernetesAccess:
 
     def accesses(self) -> Sequence[GivenAccess]:
         """What was given, by user; a role that needs several bindings once."""
-        with told():
+        with cluster_errors():
             bodies = [(given(body), is_whole(body)) for body in self._bindings({"labelSelector": SELECTOR})]
         by_key = {
             (access.user, access.role, access.namespace): access
@@ -67,12 +67,12 @@ class KubernetesAccess:
 
     def modified_bindings(self) -> Sequence[str]:
         """Bindings with our labels that give something else than was given, or to others, as KIND/NAMESPACE/NAME."""
-        with told():
+        with cluster_errors():
             return tuple(_named(body) for body in self._bindings({"labelSelector": SELECTOR}) if not is_whole(body))
 
     def other_rights(self, user: str, groups: Sequence[str] = (), accounts_of: str = "") -> Sequence[OtherRight]:
         """The bindings of others that count for a user, these groups, or the service accounts of a namespace."""
-        with told():
+        with cluster_errors():
             return tuple(self._others(user, groups, accounts_of))
 
     def give_access(
@@ -84,7 +84,7 @@ class KubernetesAccess:
         `timeout` seconds; then, and if `deliver` fails, nothing is left.
         """
         request.check()
-        with told():
+        with cluster_errors():
             server = self._client.cluster_entry()
             self._check_namespace(request)
             self._check_others(request)
@@ -107,7 +107,7 @@ class KubernetesAccess:
 
         Raises `ClusterError` if there are none.
         """
-        with told():
+        with cluster_errors():
             ours = list(self._ours())
             meant = [
                 (path, access)

@@ -11,14 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from paictl.cluster.admission import with_account_keys
 from paictl.cluster.capabilities import OpenPaiLeft
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.devices.support import described
 from paictl.cluster.interface import DeviceTime
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.analysis import SchedulingReader
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of
-from paictl.cluster.kubernetes.looking import SchedulingReader
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
@@ -34,7 +35,6 @@ from paictl.cluster.pods.times import read_time
 from paictl.cluster.reservations import ReservationRequest, names_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
-from paictl.cluster.taking import with_account_keys
 from paictl.cluster.templates import TemplateLibrary
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import (
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from paictl.cluster.capabilities import Diagnostics, LogLimits, Tell
     from paictl.cluster.defrag import DefragPlan, GangPods
     from paictl.cluster.kubernetes.access import KubernetesAccess
-    from paictl.cluster.kubernetes.held import KubernetesReservations
+    from paictl.cluster.kubernetes.sharing import KubernetesReservations
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
@@ -113,14 +113,14 @@ class KubernetesCluster:
     @cached_property
     def name(self) -> str:
         """The cluster's id: what the first push has fixed, else what OpenPAI had, else the name it was added by."""
-        with told():
+        with cluster_errors():
             head = self._store.head()
             return head.cluster_id if head else self._openpai_id() or self._known_as
 
     @property
     def now(self) -> datetime:
         """The instant on the server's clock, in whole seconds."""
-        with told():
+        with cluster_errors():
             self._client.get("/version")
         if self._client.date is None:
             raise UnreachableError("the server did not report the time", where=self._client.where)
@@ -129,7 +129,7 @@ class KubernetesCluster:
     @cached_property
     def epoch(self) -> datetime:
         """When the cluster came up: its namespace `kube-system` is as old as it is."""
-        with told():
+        with cluster_errors():
             namespace = self._client.get("/api/v1/namespaces/kube-system")
         at = read_time(namespace["metadata"].get("creationTimestamp"))
         if at is None:
@@ -143,7 +143,7 @@ class KubernetesCluster:
 
     def about(self) -> About:
         """Server, context, the version of Kubernetes, and how pods get their devices."""
-        with told():
+        with cluster_errors():
             version = str(self._client.get("/version").get("gitVersion", ""))
             return About("kubernetes", self._client.where, version, described(self._client, NAMESPACE))
 
@@ -151,7 +151,7 @@ class KubernetesCluster:
 
     def nodes(self) -> Sequence[NodeView]:
         """All nodes by name, with the devices that pods hold there."""
-        with told():
+        with cluster_errors():
             nodes = self._all("/api/v1/nodes")
             return views_of(nodes, self._all("/api/v1/pods", f"spec.nodeName!=,{_RUNNING}"))
 
@@ -163,7 +163,7 @@ class KubernetesCluster:
                 hint=text("to keep new pods away: paictl node cordon {name}", name=name),
             )
         wanted: Json = {"spec": {"unschedulable": True if change is NodeChange.CORDON else None}}
-        with told():
+        with cluster_errors():
             try:
                 node = self._client.request("PATCH", f"/api/v1/nodes/{quote(name, safe='')}", wanted, kind=MERGE)
             except KubeError as error:
@@ -203,39 +203,39 @@ class KubernetesCluster:
 
     def windows(self) -> Sequence[MaintenanceWindow]:
         """The maintenance windows that have not ended."""
-        with told():
+        with cluster_errors():
             return self._windows.shown(self.now)
 
     def add_window(self, request: WindowRequest) -> MaintenanceWindow:
         """Add a maintenance window."""
-        with told():
+        with cluster_errors():
             names = {str(node["metadata"]["name"]) for node in self._all("/api/v1/nodes")}
             return self._windows.add(request, self.now, names)
 
     def remove_window(self, name: str) -> None:
         """Remove a maintenance window."""
-        with told():
+        with cluster_errors():
             self._windows.remove(name, self.now)
 
     # --- reservations
 
     def reservations(self) -> Sequence[ReservationView]:
         """The reservations that are not over."""
-        with told():
+        with cluster_errors():
             return self._reserving().shown()
 
     def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
         """Add a reservation, or only find out whether that would do."""
-        with told():
+        with cluster_errors():
             return self._reserving().add(request, dry_run=dry_run)
 
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
-        with told():
+        with cluster_errors():
             self._windows.remove_reservation(name, self.now)
 
     def _reserving(self) -> KubernetesReservations:
-        from paictl.cluster.kubernetes.held import KubernetesReservations  # late: it asks the scheduler's core
+        from paictl.cluster.kubernetes.sharing import KubernetesReservations  # late: it asks the scheduler's core
 
         return KubernetesReservations(self._looker.reserving, self._windows)
 
@@ -243,29 +243,29 @@ class KubernetesCluster:
 
     def storages(self) -> Sequence[Storage]:
         """All storages by name."""
-        with told():
+        with cluster_errors():
             return read_storages(self._client)
 
     def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:
         """Add a storage, with the volume and claim that its pods need."""
-        with told():
+        with cluster_errors():
             self._storages.add(storage, credentials)
 
     def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
         """Change which virtual clusters may use a storage."""
-        with told():
+        with cluster_errors():
             return self._storages.grant(name, add, revoke)
 
     def remove_storage(self, name: str) -> None:
         """Remove a storage, with the volume and claim that were made for it."""
-        with told():
+        with cluster_errors():
             self._storages.remove(name)
 
     # --- accounts
 
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """The device time of whole months, as far as it is written down."""
-        with told():
+        with cluster_errors():
             store, month = UsageStore(self._client, NAMESPACE), start
             books: list[UsageBook] = []
             while month < end:
@@ -286,22 +286,22 @@ class KubernetesCluster:
 
     def template_libraries(self) -> Sequence[TemplateLibrary]:
         """All libraries of job templates by name."""
-        with told():
+        with cluster_errors():
             return self._templates.read()
 
     def put_template_library(self, library: TemplateLibrary, *, new: bool) -> None:
         """Add a library, or replace the one of its name."""
-        with told():
+        with cluster_errors():
             self._templates.put(library, new=new)
 
     def remove_template_library(self, name: str) -> None:
         """Remove a library."""
-        with told():
+        with cluster_errors():
             self._templates.remove(name)
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs by the newest configuration; secrets go into a Secret of each job."""
-        with told():
+        with cluster_errors():
             self._services.need(API)
             refuse_extras(requests, lambda: read_storages(self._client))
             version = self._store.version()
@@ -313,23 +313,23 @@ class KubernetesCluster:
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""
-        with told():
+        with cluster_errors():
             self._services.need(API)
             self._jobs.stop(key)
 
     def tag_job(self, key: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Sequence[str]:
         """Change the tags of a job, which are an annotation of its object."""
-        with told():
+        with cluster_errors():
             return self._jobs.tag(key, add, remove)
 
     def job_data(self, key: str) -> Mapping[str, object]:
         """What a job was submitted with, secrets masked."""
-        with told():
+        with cluster_errors():
             return self._jobs.find(key).data
 
     def jobs_kept(self) -> Millis | None:
         """How long the job controller keeps jobs that have ended."""
-        with told():
+        with cluster_errors():
             keep = str(self._services.settings(CONTROLLER).get("keep", ""))
         try:
             seconds = parse_duration(keep)
@@ -340,37 +340,37 @@ class KubernetesCluster:
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
-        with told():
+        with cluster_errors():
             return self._jobs.jobs(ended=ended)
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
-        with told():
+        with cluster_errors():
             return self._jobs.job(key)
 
     def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
         """What a task's newest pod has written, as its kubelet keeps it."""
-        with told():
+        with cluster_errors():
             yield from self._jobs.output(key, task, follow=follow, lines=lines)
 
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
         """Run a command in the container of a task."""
-        with told():
+        with cluster_errors():
             return self._jobs.execute(key, task, command, pipes)
 
     def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
         """A connection to a port of a running task, by the API server."""
-        with told():
+        with cluster_errors():
             return self._jobs.dial(key, task, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
         """The port on the task's node that leads to its SSH server."""
-        with told():
+        with cluster_errors():
             return self._jobs.ssh_address(key, task)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
-        with told():
+        with cluster_errors():
             events = events_of(*self._jobs.everything(subject))
         return [event for event in events if subject in (None, event.subject) and event.number > after]
 
@@ -380,7 +380,7 @@ class KubernetesCluster:
         """Records of decisions, metrics and complaints of the doors that lead, through their pods' ports."""
         from paictl.cluster.kubernetes.decisions import read_doors  # late: only a support bundle needs it
 
-        with told():
+        with cluster_errors():
             return read_doors(self._client)
 
     def diagnostics(self, limits: LogLimits, tell: Tell) -> Diagnostics:
@@ -395,7 +395,7 @@ class KubernetesCluster:
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""
-        with told():
+        with cluster_errors():
             explanation = self._looker.explain(key)
             if explanation.waiting and explanation.situation is not JobSituation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
@@ -405,83 +405,83 @@ class KubernetesCluster:
 
     def promised_starts(self) -> Sequence[PromisedStart]:
         """The gangs that wait and were promised a start, as the scheduler wrote into their pods."""
-        with told():
+        with cluster_errors():
             return self._looker.promised_starts()
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
-        with told():
+        with cluster_errors():
             refuse_extras([request], lambda: read_storages(self._client))
             return self._looker.foresee(request)
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs as they are now, by the newest configuration."""
-        with told():
+        with cluster_errors():
             return self._looker.picture(self.name, self.now, self.epoch, history=history)
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices with a guarantee by (virtual cluster, user), by the configuration that the scheduler has loaded."""
-        with told():
+        with cluster_errors():
             return self._looker.held_devices()
 
     def borrowed_devices(self) -> Mapping[str, int]:
         """Devices that gangs hold without a guarantee, by virtual cluster."""
-        with told():
+        with cluster_errors():
             return self._looker.borrowed_devices()
 
     def lend_use(self) -> LendUse | None:
         """How the promises stand, for lend limits."""
-        with told():
+        with cluster_errors():
             return self._looker.lend_use()
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
-        with told():
+        with cluster_errors():
             return self._looker.impact(files)
 
     # --- defragmentation
 
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room, by the configuration that the scheduler has loaded."""
-        with told():
+        with cluster_errors():
             return self._looker.plan_moves(self.name, rooms)
 
     def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
         """Why the moves of a room would not go as planned any more."""
-        with told():
+        with cluster_errors():
             return self._looker.outrun(room, kept, exactly=exactly)
 
     def gangs(self) -> Sequence[GangPods]:
         """The gangs that run."""
-        with told():
+        with cluster_errors():
             return self._looker.gangs()
 
     def evict_gang(self, gang: GangPods) -> None:
         """Evict all pods of a gang by the Eviction API, which knows disruption budgets."""
-        with told():
+        with cluster_errors():
             self._looker.evict_gang(gang)
 
     def note_plan(self, weights: Mapping[str, int], span: Millis) -> None:
         """Keep the weight of the plan that is carried out beside the windows, where the scheduler reads it."""
-        with told():
+        with cluster_errors():
             until = Millis(millis_between(UNIX, self.now) + span)
             self._windows.change_moves(lambda totals: with_plan(totals, weights, until))
 
     def note_failure(self, vc: str) -> None:
         """Count a gang that was evicted and has not come back in time."""
-        with told():
+        with cluster_errors():
             self._windows.change_moves(lambda totals: with_failure(totals, vc))
 
     # --- configuration
 
     def configuration(self, number: int | None = None) -> ConfigVersion:
         """A version of the configuration, the newest without a number."""
-        with told():
+        with cluster_errors():
             return self._store.version(number)
 
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions that are kept, oldest first."""
-        with told():
+        with cluster_errors():
             return self._store.versions()
 
     def push(
@@ -489,12 +489,12 @@ class KubernetesCluster:
         secrets: Mapping[str, str] | None = None,
     ) -> ConfigVersion:  # fmt: skip
         """Store a new version, secrets in a Secret of its own; as the port says."""
-        with told():
+        with cluster_errors():
             return self._pusher.push(files, message, self.name, base=base, secrets=secrets or {})
 
     def granted_namespaces(self) -> Mapping[str, Sequence[str]]:
         """The virtual clusters granted to each namespace by its annotation."""
-        with told():
+        with cluster_errors():
             pages = [page for _, page in self._client.list("/api/v1/namespaces")]
         written = {
             str(space["metadata"]["name"]): str((space["metadata"].get("annotations") or {}).get(GRANTED, ""))
@@ -567,7 +567,7 @@ class KubernetesCluster:
 
     def left_by_openpai(self) -> OpenPaiLeft:
         """What OpenPAI's own `config push` has stored."""
-        with told():
+        with cluster_errors():
             config_map = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
             data = (config_map or {}).get("data") or {}
             if not data:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.defrag import DefragScene, GangPods, weight
-from paictl.cluster.kubernetes.held import month_used
 from paictl.cluster.kubernetes.names import job_of, run_limit, user_of
-from paictl.cluster.kubernetes.paijob.seen import read_pod
+from paictl.cluster.kubernetes.paijob.summaries import read_pod
+from paictl.cluster.kubernetes.sharing import month_used
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.times import checkpoint_every, read_time
 from paictl.cluster.values import ClusterError, ConflictError

@@ -18,7 +18,7 @@ _HINTS = {
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def cluster_errors() -> Iterator[None]:
     """Raise what goes wrong with a request as `ClusterError` or `UnreachableError`."""
     try:
         yield

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.jobwords import name_taken, no_job, refuse_many_tasks, refuse_task
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
 from paictl.cluster.kubernetes.paijob.names import (
@@ -24,7 +24,7 @@ from paictl.cluster.kubernetes.paijob.names import (
     ssh_name,
 )
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob, secret_of, values_of
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
 from paictl.cluster.pods.labels import EVERY_VC
 from paictl.cluster.values import (
     ClusterError,
@@ -45,9 +45,9 @@ from paictl.scheduler.wire import GRANTED
 from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
+    from paictl.cluster.admission import AdmittedJob
     from paictl.cluster.configured import ConfigSnapshot
     from paictl.cluster.kubernetes.mirror import WatchedJobs
-    from paictl.cluster.taking import Taken
     from paictl.workload.sharing import Sharing
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
@@ -75,10 +75,10 @@ class JobStore:
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.
         """
-        from paictl.cluster.taking import all_taken, refuse_excess  # late: who only looks takes nothing
+        from paictl.cluster.admission import admit_all, refuse_excess  # late: who only looks takes nothing
 
         refuse_excess(requests)
-        jobs = list(all_taken(requests, configuration))
+        jobs = list(admit_all(requests, configuration))
         for taken in jobs:
             _refuse_huge(taken)
         if configuration.sharing:
@@ -94,7 +94,7 @@ class JobStore:
             made.append(job)
         keys = [job.key for job in made]
         try:  # of clients at once each counts what was there when its own came: the first has room, all have an order
-            with told():
+            with cluster_errors():
                 refuse_many_tasks(limits, plans, lambda user: self._tasks_then(user, keys, version))
         except ClusterError as error:
             if left := self._take_back(keys):
@@ -131,11 +131,11 @@ class JobStore:
         )
 
     def _refuse_held(
-        self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[Taken], now: datetime
+        self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[AdmittedJob], now: datetime
     ) -> None:
         """Raise `ClusterError` for a job that a spent budget refuses or a limit for users excludes for good."""
         from paictl.cluster.jobwords import refuse_held
-        from paictl.cluster.kubernetes.held import month_used
+        from paictl.cluster.kubernetes.sharing import month_used
 
         used = month_used(self._client, now) if rules.budgets else {}
         for request, taken in zip(requests, jobs, strict=True):
@@ -149,12 +149,12 @@ class JobStore:
                 raise name_taken(key)
             seen.add(key)
 
-    def _make(self, request: JobRequest, taken: Taken, now: datetime) -> tuple[JobView, str]:
+    def _make(self, request: JobRequest, taken: AdmittedJob, now: datetime) -> tuple[JobView, str]:
         """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.
 
         Who is killed in between leaves a Secret that nobody reads or owns.
         """
-        from paictl.cluster.taking import without_secrets
+        from paictl.cluster.admission import without_secrets
 
         values = values_of(request.data)
         name = f"{object_name(taken.key)}-{randomness.token_hex(4)}" if values else ""
@@ -244,7 +244,7 @@ class JobStore:
             if error.status != NOT_FOUND:
                 raise  # no custom resource yet: no jobs
 
-    def everything(self, subject: str | None = None) -> tuple[list[PaiJob], dict[str, list[PodSeen]]]:
+    def everything(self, subject: str | None = None) -> tuple[list[PaiJob], dict[str, list[PodSummary]]]:
         """Jobs in order of submission, and their pods by the name of the job's object; of one, ``job/KEY``, alone."""
         if subject is not None:
             kind, _, key = subject.partition("/")
@@ -254,13 +254,13 @@ class JobStore:
             return [pai], {pai.name: list(self.pods(pai.name))}
         if self.watched and self.watched.current:
             return self.watched.everything()
-        jobs, pods = in_order(self._all()), dict[str, list[PodSeen]]()
+        jobs, pods = in_order(self._all()), dict[str, list[PodSummary]]()
         if any(pai.record is not None and not pai.record.closed for pai in jobs):
             for pod in self.pods():
                 pods.setdefault(pod.job, []).append(pod)
         return jobs, pods
 
-    def pods(self, name: str = "") -> Iterator[PodSeen]:
+    def pods(self, name: str = "") -> Iterator[PodSummary]:
         """The pods of one job (by the name of its object) or of all."""
         query = {"labelSelector": f"{SELECTOR},{JOB}={name}" if name else SELECTOR}
         for _, page in self._client.list(PODS, query):
@@ -323,7 +323,7 @@ class JobStore:
         known = (service["metadata"].get("annotations") or {}).get(SSH_HOST_KEY, "")
         return SshAddress(host, int(port), str(known))
 
-    def _pod(self, pai: PaiJob, task: TaskPlace) -> PodSeen:
+    def _pod(self, pai: PaiJob, task: TaskPlace) -> PodSummary:
         """The newest pod of a task, of an attempt before where the present one has none yet."""
         if pai.record is not None:
             refuse_task(pai.key, task, [(task.role, task.index) for task in pai.record.status.tasks])
@@ -351,7 +351,7 @@ def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
     return (ClusterError if ended else NotStartedError)(message, hint=hint)
 
 
-def _refuse_huge(taken: Taken) -> None:
+def _refuse_huge(taken: AdmittedJob) -> None:
     tasks = sum(role.instances for role in taken.job.roles)
     if tasks > MOST_TASKS:
         message = text(

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paictl.cluster.jobwords import STATES, alike
 from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place, RepairLine
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import PREEMPTED_BY, PodSeen
+from paictl.cluster.kubernetes.paijob.summaries import PREEMPTED_BY, PodSummary
 from paictl.cluster.values import Event, EventKind, JobState, JobView, MemberRepair, TaskView
 from paictl.frozen import frozen
 from paictl.scheduler.wire import isolation_text
@@ -37,7 +37,7 @@ def has_ended(pai: PaiJob) -> bool:
     return pai.stopped if pai.record is None else pai.record.status.state.final
 
 
-def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: bool = True) -> JobView:
+def view_of(pai: PaiJob, pods: Iterable[PodSummary], number: int = 0, *, tasks: bool = True) -> JobView:
     """A job; `pods` are those of it that are there, `number` its place in the order of submission."""
     record = pai.record
     present = present_pods(pai, pods)
@@ -66,10 +66,10 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
     )
 
 
-def present_pods(pai: PaiJob, pods: Iterable[PodSeen]) -> Mapping[Place, PodSeen]:
+def present_pods(pai: PaiJob, pods: Iterable[PodSummary]) -> Mapping[Place, PodSummary]:
     """The newest pod of each task in the present attempt."""
     attempt = pai.record.status.attempt if pai.record is not None else 0
-    newest: dict[Place, PodSeen] = {}
+    newest: dict[Place, PodSummary] = {}
     for pod in pods:
         if pod.owner == pai.uid and pod.attempt == attempt:
             known = newest.get(pod.place)
@@ -78,7 +78,7 @@ def present_pods(pai: PaiJob, pods: Iterable[PodSeen]) -> Mapping[Place, PodSeen
     return newest
 
 
-def _tasks(record: JobRecord, present: Mapping[Place, PodSeen]) -> Iterator[TaskView]:
+def _tasks(record: JobRecord, present: Mapping[Place, PodSummary]) -> Iterator[TaskView]:
     for task in record.status.tasks:
         place = (task.role, task.index)
         pod = present.get(place)
@@ -86,7 +86,7 @@ def _tasks(record: JobRecord, present: Mapping[Place, PodSeen]) -> Iterator[Task
         yield _task(task, run, pod)
 
 
-def _task(task: TaskStatus, run: LastRun, pod: PodSeen | None) -> TaskView:
+def _task(task: TaskStatus, run: LastRun, pod: PodSummary | None) -> TaskView:
     waits = task.state is RunState.WAITING
     return TaskView(
         role=task.role,
@@ -161,7 +161,7 @@ def _second(at: datetime) -> int:
     return int(at.timestamp())
 
 
-def events_of(jobs: Sequence[PaiJob], pods: Mapping[str, Iterable[PodSeen]]) -> list[Event]:
+def events_of(jobs: Sequence[PaiJob], pods: Mapping[str, Iterable[PodSummary]]) -> list[Event]:
     """The events of jobs in the order of their submission; `pods` by the name of the job's object."""
     rows = [row for place, pai in enumerate(jobs) for row in _rows(place, pai, pods.get(pai.name, ()))]
     events: list[Event] = []
@@ -174,7 +174,7 @@ def events_of(jobs: Sequence[PaiJob], pods: Mapping[str, Iterable[PodSeen]]) -> 
     return events
 
 
-def _rows(place: int, pai: PaiJob, pods: Iterable[PodSeen]) -> Iterator[_Row]:
+def _rows(place: int, pai: PaiJob, pods: Iterable[PodSummary]) -> Iterator[_Row]:
     view = view_of(pai, pods)
     data: dict[str, Any] = {"vc": view.vc, "priority": view.priority}
     if pai.record is not None:

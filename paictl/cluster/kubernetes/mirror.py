@@ -13,7 +13,7 @@ from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import SELECTOR, paijobs_path
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, read_paijob
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
 from paictl.cluster.values import JobView
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
@@ -41,7 +41,7 @@ class JobMirror:
         self._changed = changed
         self._lock = threading.Lock()
         self._jobs: dict[str, PaiJob] = {}
-        self._pods: dict[str, dict[str, PodSeen]] = {}
+        self._pods: dict[str, dict[str, PodSummary]] = {}
         self._homes: dict[str, str] = {}
         """The job of each pod by uid."""
         self.informers: tuple[Informer, ...] = (
@@ -81,7 +81,7 @@ class JobMirror:
         with self._lock:
             return list(self._jobs.values())
 
-    def pods(self) -> dict[str, list[PodSeen]]:
+    def pods(self) -> dict[str, list[PodSummary]]:
         """The pods that are there, by the name of their job's object."""
         with self._lock:
             return {job: list(pods.values()) for job, pods in self._pods.items()}
@@ -133,7 +133,7 @@ class JobMirror:
     def _job_left(self, name: str) -> None:
         """A job is gone; called with the lock held."""
 
-    def _pod_left(self, pod: PodSeen) -> None:
+    def _pod_left(self, pod: PodSummary) -> None:
         """A pod is gone; called with the lock held."""
 
 
@@ -159,7 +159,7 @@ class WatchedJobs:
         """Whether it can stand in for the API server: all was told, and nothing keeps it from being told more."""
         return self.mirror.ready and not self.mirror.problem
 
-    def everything(self) -> tuple[list[PaiJob], dict[str, list[PodSeen]]]:
+    def everything(self) -> tuple[list[PaiJob], dict[str, list[PodSummary]]]:
         """Jobs in order of submission, and their pods."""
         return in_order(self.mirror.jobs()), self.mirror.pods()
 

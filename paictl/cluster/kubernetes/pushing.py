@@ -17,7 +17,7 @@ from typing import Final
 
 from paictl import __version__
 from paictl.cluster.configured import moved_on
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.kubernetes.store import (
     HEAD,
@@ -194,7 +194,7 @@ class Pusher:
             ) from None  # fmt: skip
 
     def _is_visible(self, entry: VersionEntry) -> bool:
-        with suppress(PaictlError), told():  # it still does not answer
+        with suppress(PaictlError), cluster_errors():  # it still does not answer
             head = self._store.head()
             return head is not None and any(listed.token == entry.token for listed in head.entries)
         return False

@@ -8,13 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from paictl.cluster.admission import admit
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import STATES
-from paictl.cluster.kubernetes.held import ReservedScene, line_ahead, obstacle
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
 from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, run_limit, user_of
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.kubernetes.sharing import ReservedScene, line_ahead, obstacle
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.pods import feasibility
@@ -24,7 +25,6 @@ from paictl.cluster.pods.recovering import Recovered, recovered
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at
 from paictl.cluster.reservations import waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation, harm_of_running
-from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import ClusterError, Event, JobRequest, JobState
 from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows, with_start, without_instants
@@ -46,7 +46,7 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.kubernetes.paijob.resource import PaiJob
-    from paictl.cluster.kubernetes.paijob.seen import PodSeen
+    from paictl.cluster.kubernetes.paijob.summaries import PodSummary
     from paictl.scheduler.request import PodRequest
     from paictl.workload.budgets import Used
     from paictl.workload.lentorder import LineAhead, RecentUse
@@ -61,7 +61,7 @@ class ClusterSnapshot:
     """Everything that is looked at, read once: nodes, pods (as they are in the API), jobs with their own pods."""
 
     def __init__(
-        self, nodes: Sequence[Json], pods: list[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSeen]]
+        self, nodes: Sequence[Json], pods: list[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSummary]]
     ) -> None:
         self.nodes = nodes
         self.pods = pods
@@ -193,7 +193,7 @@ def _kept_out(
     scene: ClusterSnapshot,
     recovery: Recovered,
     request: PodRequest,
-    pods: Sequence[PodSeen],
+    pods: Sequence[PodSummary],
 ) -> JobExplanation | None:
     """What keeps a job out of its free devices: kube-scheduler, or nodes that none of its pods could use."""
     if refusal := _refusal(pod for pod in pods if not pod.node):
@@ -284,7 +284,7 @@ def _with_start(
     return with_start(explanation, foresight, gang, starts, UNIX, lambda group: owners.get(group, group))
 
 
-def _refusal(pods: Iterable[PodSeen]) -> str:
+def _refusal(pods: Iterable[PodSummary]) -> str:
     """What kube-scheduler said last of pods for which there are devices.
 
     Empty where it has said nothing, or repeats what the extender answered before the devices were free.
@@ -351,7 +351,7 @@ def foresee_job(
     month: Used | None = None,
 ) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
-    job = taken(request, configuration)
+    job = admit(request, configuration)
     number = len(job.plan.pods)
     explanation = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
     recovery, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])

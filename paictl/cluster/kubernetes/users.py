@@ -24,7 +24,7 @@ from paictl.cluster.accounts import (
     token_from,
 )
 from paictl.cluster.configured import account_changed, account_there
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import Json, KubeClient, KubeError
@@ -59,14 +59,14 @@ class KubernetesUsers:
 
     def account(self, name: str) -> Account | None:
         """An account as it is now."""
-        with told():
+        with cluster_errors():
             secret = find(self._client, _path(_account_name(name)))
         return None if secret is None else _account(secret)
 
     def put_account(self, account: Account) -> Account:
         """Make an account, or replace the version that it names."""
         body = _manifest("account", _account_name(account.name), account.name, account_data(account))
-        with told():
+        with cluster_errors():
             if account.version:
                 if not account.admin:
                     self._note_leaving(account.name, account.version)
@@ -81,7 +81,7 @@ class KubernetesUsers:
     def remove_account(self, name: str, version: str = "") -> None:
         """Remove an account, or that version of it, and then its tokens: without it they are worth nothing."""
         for _ in range(_TRIES):
-            with told():
+            with cluster_errors():
                 account = self.account(name)
                 if account is None:
                     break
@@ -119,7 +119,7 @@ class KubernetesUsers:
                 return
         raise account_changed(name)
 
-    def _wait_or_withdraw(self, leaving: Iterable[Account], *, last: bool) -> None:
+    def _wait_or_withdraw(self, departing: Iterable[Account], *, last: bool) -> None:
         """Give those who are noted time to leave; who has not by then (a client that died) stays in office.
 
         The account is written again as it is, so that a write over the noted version can no longer succeed.
@@ -127,7 +127,7 @@ class KubernetesUsers:
         time.sleep(_PAUSE)
         if not last:
             return
-        for account in leaving:
+        for account in departing:
             body = _manifest("account", _account_name(account.name), account.name, account_data(account))
             body["metadata"] |= {
                 "resourceVersion": account.version,
@@ -142,25 +142,25 @@ class KubernetesUsers:
 
     def token(self, digest: str) -> Token | None:
         """A token by its hash."""
-        with told():
+        with cluster_errors():
             secret = find(self._client, _path(_token_name(digest)))
         return None if secret is None else _token(secret)
 
     def add_token(self, token: Token) -> None:
         """Keep a token."""
-        with told():
+        with cluster_errors():
             if self._make(_manifest("token", _token_name(token.digest), token.user, token_data(token))) is None:
                 raise ConflictError("this token already exists", hint="create another one")
 
     def remove_tokens(self, digests: Iterable[str]) -> int:
         """Take tokens away; how many there were."""
-        with told():
+        with cluster_errors():
             return sum(delete(self._client, _path(_token_name(digest))) for digest in digests)
 
     # --- objects
 
     def _all(self, labels: str) -> list[Json]:
-        with told():
+        with cluster_errors():
             pages = self._client.list(path_of(NAMESPACE, "secrets"), {"labelSelector": labels})
             return [body for _, page in pages for body in page]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from paictl.config.making.found import Ask, FoundCluster, FoundNode, FoundShare
+from paictl.config.making.discovered import Ask, DiscoveredCluster, DiscoveredNode, DiscoveredShare
 from paictl.config.making.shapes import (
     CellShape,
     DraftCell,
@@ -73,7 +73,7 @@ class Draft:
         return 1 if draft_type is None else draft_type.number * self.devices(draft_type.child)
 
 
-def draft(cluster: FoundCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
+def draft(cluster: DiscoveredCluster, levels: Sequence[str] = (), topology: str = "") -> Draft:
     """Draft a configuration. `levels` are labels of nodes from the widest domain down, instead of those that are found.
 
     Raises `PaictlError` if no node has devices, a node lacks one of the `levels`, or there is no such `topology`.
@@ -90,7 +90,7 @@ def draft(cluster: FoundCluster, levels: Sequence[str] = (), topology: str = "")
     return maker.result()
 
 
-def _levels(cluster: FoundCluster, levels: Sequence[str], topology: str) -> tuple[str, ...] | None:
+def _levels(cluster: DiscoveredCluster, levels: Sequence[str], topology: str) -> tuple[str, ...] | None:
     """The labels to go by; None if the known families are to be tried for each kind of device."""
     if levels:
         for label in levels:
@@ -120,7 +120,7 @@ class _Chain:
     leaves: tuple[int, ...]
     """Devices of a cell of each."""
     free: list[int]
-    nodes: list[FoundNode]
+    nodes: list[DiscoveredNode]
 
     def take(self, wanted: int) -> dict[str, int]:
         """Take cells for so many devices, the largest first; by path."""
@@ -152,7 +152,7 @@ class _Chain:
 class _Maker:
     """Puts a draft together, one kind of device after the other."""
 
-    def __init__(self, cluster: FoundCluster, levels: tuple[str, ...] | None) -> None:
+    def __init__(self, cluster: DiscoveredCluster, levels: tuple[str, ...] | None) -> None:
         self.cluster = cluster
         self.levels = levels
         self.skus: dict[str, tuple[int, int]] = {}
@@ -172,13 +172,13 @@ class _Maker:
         )  # fmt: skip
 
     @staticmethod
-    def leaf_of(node: FoundNode) -> str:
+    def leaf_of(node: DiscoveredNode) -> str:
         """The leaf cell type of a node's devices: their model, else vendor and kind of the resource."""
         vendor, _, kind = node.resource.partition("/")
         name = word(node.model).removeprefix("NVIDIA-") or word(f"{vendor.split('.')[0]}-{kind}").upper()
         return f"{name}-BY-{node.instances}" if node.guessed else name  # not the cells of nodes that are known
 
-    def add(self, nodes: Sequence[FoundNode], leaf: str) -> None:
+    def add(self, nodes: Sequence[DiscoveredNode], leaf: str) -> None:
         """All nodes with devices of a kind, in their natural order."""
         if not nodes[0].model:
             self.questions.append(
@@ -219,7 +219,7 @@ class _Maker:
         name_types(leaf, shapes)
         self._enter(leaf, shapes)
 
-    def _divide(self, nodes: Sequence[FoundNode], leaf: str) -> None:
+    def _divide(self, nodes: Sequence[DiscoveredNode], leaf: str) -> None:
         """Leaf cells that are MIG instances; labels do not say how each GPU is divided."""
         self.mig[leaf] = nodes[0].instances, nodes[0].profile
         names, (instances, profile) = _some([node.name for node in nodes]), self.mig[leaf]
@@ -242,7 +242,7 @@ class _Maker:
             )
         )
 
-    def _levels_of(self, nodes: Sequence[FoundNode]) -> tuple[str, ...]:
+    def _levels_of(self, nodes: Sequence[DiscoveredNode]) -> tuple[str, ...]:
         if self.levels is not None:
             return tuple(label for label in self.levels if all(label in node.labels for node in nodes))
         for family in FAMILIES:
@@ -313,7 +313,7 @@ class _Maker:
                     )
                 )
 
-    def _cells_for(self, share: FoundShare) -> dict[str, int]:
+    def _cells_for(self, share: DiscoveredShare) -> dict[str, int]:
         total: Counter[str] = Counter()
         for ask in share.asks:
             left = ask.devices
@@ -336,7 +336,7 @@ class _Maker:
     def _fitting(self, ask: Ask) -> list[_Chain]:
         """Chains with nodes that a quota is for, the larger cells first."""
 
-        def fits(node: FoundNode) -> bool:
+        def fits(node: DiscoveredNode) -> bool:
             return ask.resource in ("", node.resource) and ask.labels.items() <= node.labels.items()
 
         chains = [chain for chain in self.chains.values() if all(map(fits, chain.nodes))]
@@ -344,7 +344,7 @@ class _Maker:
         return sorted(chains, key=lambda chain: (-chain.leaves[0], chain.types))
 
 
-def _tenant_names(shares: Iterable[FoundShare]) -> list[str]:
+def _tenant_names(shares: Iterable[DiscoveredShare]) -> list[str]:
     """Names that OpenPAI and HiveD take for virtual clusters: small letters and digits, no two the same."""
     names: list[str] = []
     for share in shares:

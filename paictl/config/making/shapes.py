@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.config.making.found import FoundNode
+from paictl.config.making.discovered import DiscoveredNode
 from paictl.frozen import frozen
 
 _PREFIXES: Final = re.compile(r"^(GCE-TOPOLOGY-|TOPOLOGY-|NETWORK-NODE-|RDMA-)|(-ID)$")
@@ -40,7 +40,7 @@ class CellShape:
     level: str
     count: int
     parts: tuple[CellShape, ...]
-    nodes: list[FoundNode]
+    nodes: list[DiscoveredNode]
     labels: Mapping[str, str]
     address: str
     per_switch: int = 0
@@ -51,7 +51,7 @@ class CellShape:
     """What tells its type from others of its level."""
 
     @classmethod
-    def of_node(cls, node: FoundNode, leaf: str) -> CellShape:
+    def of_node(cls, node: DiscoveredNode, leaf: str) -> CellShape:
         """A node whose devices are cells of the type `leaf`."""
         switched = 1 < node.per_switch < node.devices and node.devices % node.per_switch == 0
         near = node.per_switch if switched else 0
@@ -129,7 +129,7 @@ def _differ(endings: Sequence[str]) -> bool:
     return len(set(endings)) == len(endings)
 
 
-def useful(nodes: Sequence[FoundNode], levels: Sequence[str]) -> list[str]:
+def useful(nodes: Sequence[DiscoveredNode], levels: Sequence[str]) -> list[str]:
     """The levels that tell nodes apart, and not each from every other."""
     labels: list[str] = []
     before = 1

@@ -17,8 +17,8 @@ from functools import cached_property
 from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.frozen import frozen_caching
+from paictl.suggestions import nearest
 from paictl.units import Quantity, likely_quantity, parse_quantity
-from paictl.words import nearest
 
 FORM = "NAME[@HOSTS]=gpu:8,cpu:96,memory:900Gi"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,50}[A-Za-z0-9])?")

@@ -14,7 +14,7 @@ from paictl.cells.chain import Levels
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.frozen import frozen
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
@@ -201,10 +201,10 @@ def _above(name: str, parents: dict[str, list[str]]) -> set[str]:
     ancestors: set[str] = set()
     waiting = list(parents.get(name, ()))
     while waiting:
-        here = waiting.pop()
-        if here not in ancestors:
-            ancestors.add(here)
-            waiting.extend(parents.get(here, ()))
+        ancestor = waiting.pop()
+        if ancestor not in ancestors:
+            ancestors.add(ancestor)
+            waiting.extend(parents.get(ancestor, ()))
     return ancestors
 
 

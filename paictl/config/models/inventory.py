@@ -16,7 +16,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Node, ScalarNode, SequenceNode
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 
 def layout_in(bundle: Bundle) -> tuple[Document, Layout] | None:

@@ -11,8 +11,8 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.suggestions import nearest
 from paictl.units import Quantity, parse_quantity
-from paictl.words import nearest
 
 ROLES = ("pai-master", "pai-worker", "pai-storage")
 

@@ -87,13 +87,13 @@ def _changes(path: Steps, old: Data, new: Data) -> Iterator[KeyChange]:
         return
     before, after = pair
     for name in [*before, *(name for name in after if name not in before)]:
-        here = (*path, name)
+        place = (*path, name)
         if name not in after:
-            yield KeyChange(dotted(here), REMOVED, old=_masked(before[name]))
+            yield KeyChange(dotted(place), REMOVED, old=_masked(before[name]))
         elif name not in before:
-            yield KeyChange(dotted(here), ADDED, new=_masked(after[name]))
+            yield KeyChange(dotted(place), ADDED, new=_masked(after[name]))
         else:
-            yield from _changes(here, before[name], after[name])
+            yield from _changes(place, before[name], after[name])
 
 
 def _as_mappings(old: Data, new: Data) -> tuple[Children, Children] | None:

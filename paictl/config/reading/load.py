@@ -11,7 +11,7 @@ from paictl.config.reading.csvtable import parse_csv
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind, kind_by_name, recognise
 from paictl.config.reading.nested import embedded_source
-from paictl.config.reading.ours import Neighbourhood, is_candidate
+from paictl.config.reading.recognition import Neighbourhood, is_candidate
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
 from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
@@ -233,10 +233,10 @@ def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
             )
         )
 
-    for here, folders, files in os.walk(folder, onerror=refuse):
+    for current, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
         for name in sorted(files):
-            path = Path(here, name)
+            path = Path(current, name)
             # A pipe or socket in a folder is nobody's configuration, and opening it would wait for a writer.
             ours = name.endswith(SUFFIXES) and not name.startswith(".")
             if ours and (path.is_file() or not path.exists()):  # a link to nothing is an error to be told

@@ -124,10 +124,10 @@ class MappingNode:
 
     def at(self, *keys: str) -> MappingNode:
         """The mapping below a chain of keys, empty where the chain breaks."""
-        here = self
+        node = self
         for key in keys:
-            here = here.mapping(key)
-        return here
+            node = node.mapping(key)
+        return node
 
 
 class Entry:
@@ -169,15 +169,15 @@ def to_data(node: Node) -> Data:
 
 def follow(node: Node, path: Path) -> Node | None:
     """The node at a path of keys and indices, or None."""
-    here: Node | None = node
+    place: Node | None = node
     for step in path:
-        if isinstance(here, MappingNode) and isinstance(step, str):
-            here = here.get(step)
-        elif isinstance(here, SequenceNode) and isinstance(step, int) and step < len(here.items):
-            here = here.items[step]
+        if isinstance(place, MappingNode) and isinstance(step, str):
+            place = place.get(step)
+        elif isinstance(place, SequenceNode) and isinstance(step, int) and step < len(place.items):
+            place = place.items[step]
         else:
             return None
-    return here
+    return place
 
 
 def nearest_node(node: Node, path: Path) -> Node:

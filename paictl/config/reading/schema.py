@@ -95,16 +95,16 @@ def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, .
     schema = load_schema(name)
     waiting: list[tuple[tuple[str | int, ...], Node, Schema]] = [((), root, schema)]
     while waiting:
-        path, node, here = waiting.pop()
+        path, node, described_by = waiting.pop()
         if isinstance(node, SequenceNode):
-            items = here.get("items")
+            items = described_by.get("items")
             if isinstance(items, dict):
                 subschema = resolved(schema, items)
                 waiting.extend(((*path, index), item, subschema) for index, item in reversed([*enumerate(node)]))
         elif isinstance(node, MappingNode):
             below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
             for entry in node:
-                described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
+                described = described_by.get("properties", {}).get(entry.name, described_by.get("additionalProperties"))
                 if isinstance(described, dict):
                     subschema = resolved(schema, described)
                     yield (*path, entry.name), entry, subschema
@@ -137,15 +137,15 @@ def _in_place(schema: Schema) -> Schema:
     seen: set[int] = set()
     waiting: list[Any] = [whole]
     while waiting:
-        here = waiting.pop()
-        if id(here) in seen or not isinstance(here, dict | list):
+        part = waiting.pop()
+        if id(part) in seen or not isinstance(part, dict | list):
             continue
-        seen.add(id(here))
-        for key, value in here.items() if isinstance(here, dict) else enumerate(here):
-            here[key] = resolved(whole, value)
-            waiting.append(here[key])
-        if isinstance(here, dict) and isinstance(here.get("pattern"), str):
-            here["pattern"] = portable(here["pattern"])
+        seen.add(id(part))
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            part[key] = resolved(whole, value)
+            waiting.append(part[key])
+        if isinstance(part, dict) and isinstance(part.get("pattern"), str):
+            part["pattern"] = portable(part["pattern"])
     return whole
 
 
@@ -171,14 +171,14 @@ def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps)
 
 def _subschema(schema: Schema, path: Steps) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
-    here: Any = schema
+    part: Any = schema
     for step in path:
         if step == "$ref":
             continue
-        if step not in here:
-            here = resolved(schema, here)
-        here = here[step]
-    subschema: Schema = resolved(schema, here)
+        if step not in part:
+            part = resolved(schema, part)
+        part = part[step]
+    subschema: Schema = resolved(schema, part)
     return subschema
 
 

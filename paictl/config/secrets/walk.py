@@ -237,13 +237,13 @@ class _Walker:
         """A schema with those that it refers to and those that it combines."""
         waiting = [schema]
         while waiting:
-            here = waiting.pop()
-            yield here
-            if "$ref" in here:
-                waiting.append(self.referred(here["$ref"]))
+            part = waiting.pop()
+            yield part
+            if "$ref" in part:
+                waiting.append(self.referred(part["$ref"]))
             for combiner in _COMBINERS:
-                waiting += [subschema for subschema in here.get(combiner, ()) if isinstance(subschema, dict)]
-            waiting += [here[word] for word in ("then", "else") if isinstance(here.get(word), dict)]
+                waiting += [subschema for subschema in part.get(combiner, ()) if isinstance(subschema, dict)]
+            waiting += [part[word] for word in ("then", "else") if isinstance(part.get(word), dict)]
 
     def referred(self, reference: str) -> Schema:
         target: Any = self.root

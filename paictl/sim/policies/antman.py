@@ -193,11 +193,11 @@ class AntMan(Policy):
             left = number - len(taken)
             node = min(
                 by_node,
-                key=lambda one: (
-                    len(by_node[one]) < left,
-                    abs(len(by_node[one]) - left),
-                    self._crowd(by_node[one]),
-                    one,
+                key=lambda each: (
+                    len(by_node[each]) < left,
+                    abs(len(by_node[each]) - left),
+                    self._crowd(by_node[each]),
+                    each,
                 ),
             )
             row = sorted(by_node.pop(node), key=lambda device: (len(self._guests.get(device, ())), device))
@@ -240,7 +240,7 @@ class AntMan(Policy):
         blocks = False
         for (gpus, kind), line in lines.items():
             room = len(self._room.get(kind, ()))
-            place = 0 if room else bisect_right(line, passed, key=lambda one: one.number)
+            place = 0 if room else bisect_right(line, passed, key=lambda other: other.number)
             if place < len(line) and (gpus <= room or not room) and (best is None or line[place].number < best.number):
                 best, blocks = line[place], not room
         return None if blocks else best
@@ -270,4 +270,4 @@ class AntMan(Policy):
 
 def _strike(line: list[JobView], job: JobView) -> None:
     """Take a job out of a line that is in the order of arrival."""
-    del line[bisect_left(line, job.number, key=lambda one: one.number)]
+    del line[bisect_left(line, job.number, key=lambda other: other.number)]

@@ -95,7 +95,8 @@ class Chronus(Grid):
             calendar.drop(number)
         fresh = [*self._fresh, job]
         rows = [(rounded_up(job.gpus), self._need(job), self._due(job), job) for job in fresh]
-        for devices, need, due, one in sorted(rows, key=lambda row: (-row[0], row[2] - row[1], -row[2], row[3].number)):
+        rows.sort(key=lambda row: (-row[0], row[2] - row[1], -row[2], row[3].number))
+        for devices, need, due, candidate in rows:
             leases = calendar.latest(devices, need, first, due)
             if leases is None:
                 for other in fresh:
@@ -103,7 +104,7 @@ class Chronus(Grid):
                 for number, (kept, size) in before.items():
                     calendar.put(number, kept, size)
                 return False
-            calendar.put(one.number, leases, devices)
+            calendar.put(candidate.number, leases, devices)
         self._fresh = fresh
         return True
 
@@ -114,7 +115,7 @@ class Chronus(Grid):
         """Its promise is kept or void."""
         if self._promised.pop(job.number, None) is not None:
             self._calendar.drop(job.number)
-            self._fresh = [one for one in self._fresh if one is not job]
+            self._fresh = [other for other in self._fresh if other is not job]
         self._refused.pop(job.number, None)
         self._leased.discard(job.number)
         self._kept.discard(job.number)

@@ -217,17 +217,17 @@ class Gavel(Policy):
 
     def _pairs(self, jobs: Sequence[JobView], columns: list[Column], slots: list[Numbers]) -> None:
         """Pairs of one size, on types where both were measured side by side and do not lose against taking turns."""
-        for a, one in enumerate(jobs):
+        for a, job_a in enumerate(jobs):
             for b, other in enumerate(jobs[a + 1 :], a + 1):
-                if one.gpus != other.gpus:
+                if job_a.gpus != other.gpus:
                     continue
                 for kind, name in enumerate(self.kinds):
-                    rates = (self._rate(one, name), self._rate(other, name))
-                    beside = (_beside(one, other, name), _beside(other, one, name))
+                    rates = (self._rate(job_a, name), self._rate(other, name))
+                    beside = (_beside(job_a, other, name), _beside(other, job_a, name))
                     if min(rates) > 0 and min(beside) > 0 and fsum(beside) > 1:
-                        steps = self._counted(one, rates[0]), self._counted(other, rates[1])
+                        steps = self._counted(job_a, rates[0]), self._counted(other, rates[1])
                         columns.append(Column((a, b), kind, (steps[0] * beside[0], steps[1] * beside[1])))
-                        slots.append((one.number, other.number))
+                        slots.append((job_a.number, other.number))
 
     def _counted(self, job: JobView, rate: float) -> float:
         """Steps a second that the program is told, of a job with that rate on a type."""

@@ -68,8 +68,8 @@ class Interleaved(Rates):
         if own is None:
             return super().rate(state, company)
         kinds, group = self._kinds, own
-        for one in company:
-            other = self._of(one.job)
+        for mate in company:
+            other = self._of(mate.job)
             if other is not None:
                 group = kinds.together(group, other)
         part = kinds.kind(own)[0].step / kinds.slowed(group)
@@ -156,7 +156,7 @@ class Muri(Ranked):
             del self._jobs[job.number]
             self._asked -= job.gpus
         came = {job.number: _Present(job, self._kind(job), self.group(job)) for job in moment.arrived}
-        if not self._interleaves and any(one.stages is not None for one in came.values()):
+        if not self._interleaves and any(other.stages is not None for other in came.values()):
             self._interleave()
         self._jobs |= came
         self._asked += sum(job.gpus for job in moment.arrived)
@@ -197,8 +197,8 @@ class Muri(Ranked):
         for _, _, job in waiting:
             devices = self.placement.take(job, job.gpus)
             if devices is None:
-                for one in taken:
-                    self.placement.give(one)
+                for other in taken:
+                    self.placement.give(other)
                 return False
             taken.append(devices)
         for (_, number, job), devices in zip(waiting, taken, strict=True):
@@ -212,13 +212,13 @@ class Muri(Ranked):
     def _forget(self, job: JobView) -> None:
         first = self._group_of.pop(job.number)
         devices, jobs = self._groups.pop(first)
-        rest = tuple(one for one in jobs if one is not job)
+        rest = tuple(other for other in jobs if other is not job)
         if not rest:
             self.placement.give(devices)
             return
         self._groups[rest[0].number] = devices, rest
-        for one in rest:
-            self._group_of[one.number] = rest[0].number
+        for other in rest:
+            self._group_of[other.number] = rest[0].number
 
     def ended(self, job: JobView, devices: Devices, /) -> None:
         """Devices of a group are free when all of it has ended."""
@@ -385,8 +385,8 @@ class Muri(Ranked):
         for place in order:
             devices = self.placement.take(wanted[place][0], wanted[place][0].gpus)
             if devices is None:
-                for one in made:
-                    self.placement.give(claimed.pop(one))
+                for other in made:
+                    self.placement.give(claimed.pop(other))
                 return False
             claimed[place] = devices
             made.append(place)

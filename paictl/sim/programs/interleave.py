@@ -376,7 +376,7 @@ def _kept(
 ) -> list[tuple[int, int]]:
     """Places of those that were together and may stay so; pairs of these kinds are then no longer `left`."""
     places = {unit: place for place, (unit, _) in enumerate(units) if unit in mates}
-    found = []
+    together = []
     for unit, place in places.items():
         other = places.get(mates[unit])
         if other is None or other < place:
@@ -385,8 +385,8 @@ def _kept(
         pair = (first, second) if (first, second) in left else (second, first)
         if left.get(pair):
             left[pair] -= 1
-            found.append((place, other))
-    return found
+            together.append((place, other))
+    return together
 
 
 def _fresh(
@@ -398,12 +398,12 @@ def _fresh(
     for place in range(len(units) - 1, -1, -1):
         if place not in taken:
             lines.setdefault(units[place][1], []).append(place)
-    found = []
+    pairs = []
     for (first, second), number in left.items():
         for _ in range(number):
-            one, other = lines[first].pop(), lines[second].pop()
-            found.append((one, other) if one < other else (other, one))
-    return found
+            place_a, its_mate = lines[first].pop(), lines[second].pop()
+            pairs.append((place_a, its_mate) if place_a < its_mate else (its_mate, place_a))
+    return pairs
 
 
 def grouped(kinds: Sequence[Sequence[Kind]], sizes: Sequence[int], devices: int) -> list[list[list[int]]]:
@@ -412,7 +412,7 @@ def grouped(kinds: Sequence[Sequence[Kind]], sizes: Sequence[int], devices: int)
     number = grouping.kinds.number
     lines, base = [], 0
     for label, (row, size) in enumerate(zip(kinds, sizes, strict=True)):
-        lines.append(JobsOfSize(label, size, [(base + place, number(one)) for place, one in enumerate(row)]))
+        lines.append(JobsOfSize(label, size, [(base + place, number(kind)) for place, kind in enumerate(row)]))
         base += len(row)
     starts = [line.jobs[0][0] if line.jobs else 0 for line in lines]
     return [

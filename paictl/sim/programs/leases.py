@@ -97,13 +97,13 @@ class Calendar:
 
     def latest(self, devices: int, need: int, first: int, due: int) -> list[int] | None:
         """The last `need` leases from `first` on and before `due` with that many devices left; None: there are not."""
-        found: list[int] = []
+        chosen: list[int] = []
         free, capacity = self._free, self.capacity
         for lease in range(due - 1, first - 1, -1):
             if free.get(lease, capacity) >= devices:
-                found.append(lease)
-                if len(found) == need:
-                    return found[::-1]
+                chosen.append(lease)
+                if len(chosen) == need:
+                    return chosen[::-1]
         return None
 
     def put(self, job: int, leases: Sequence[int], devices: int) -> None:

@@ -83,11 +83,11 @@ class Shares:
     def _portions(self) -> Mapping[int, tuple[Sequence[float], float]]:
         """For each number of devices that a job uses at a time: its portion of each type, and by how much all of these
         are more than the whole of its time; 1 device: as if nobody used more."""
-        found = {}
+        by_devices = {}
         for devices in {1, *(claim.devices for claim in self.claims)}:
             portions = [count / len(self.claims) / devices for count in self.devices]
-            found[devices] = portions, max(1.0, fsum(portions))
-        return found
+            by_devices[devices] = portions, max(1.0, fsum(portions))
+        return by_devices
 
     def fastest(self, job: int) -> float:
         """Steps per second on the best type."""

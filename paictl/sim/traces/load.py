@@ -11,7 +11,7 @@ from paictl.sim.job import BadRow, Job, Trace
 from paictl.sim.traces.base import FileHead, Format
 from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
 from paictl.sim.traces.gavel import GAVEL
-from paictl.sim.traces.listed import LISTED
+from paictl.sim.traces.handwritten import LISTED
 from paictl.sim.traces.native import NATIVE
 from paictl.sim.traces.papers import CHRONUS, ITP, MURI, OPENB, SYNERGY, TIRESIAS
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG

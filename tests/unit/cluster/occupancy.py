@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.cluster.embedded import written
+from paictl.cluster.embedded import serialization
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import EventKind
 from paictl.units import millis_between
@@ -41,7 +41,7 @@ def check_books(cluster: EmbeddedCluster) -> None:
 
 def _check_classes(cluster: EmbeddedCluster) -> None:
     """Pods that hold devices are those that run, each in the class in which the scheduler has it."""
-    world = written.load(cluster.stored())
+    world = serialization.load(cluster.stored())
     holdings = {row[0]: row for row in world.usage.dump()["holdings"]}
     running = {job.pod(ref).uid: len(run.info.devices) for job in world.jobs.values() for ref, run in job.running()}
     assert {uid: row[5] for uid, row in holdings.items()} == running

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster import taking
+from paictl.cluster import admission
 from paictl.cluster.interface import ClusterError, JobRequest, JobState
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -40,7 +40,7 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = bench()
-    monkeypatch.setattr(taking, "MOST_WAITING", 10)
+    monkeypatch.setattr(admission, "MOST_WAITING", 10)
     requests = [JobRequest("ann", lab.job(f"j{n}", "default", instances=4, gang=False)) for n in range(3)]
     with pytest.raises(ClusterError, match="12 tasks cannot be submitted together, at most 10 can"):
         lab.cluster.submit(requests)
@@ -52,7 +52,7 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
 
 def test_as_many_tasks_as_are_allowed_are_taken(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = bench()
-    monkeypatch.setattr(taking, "MOST_WAITING", 10)
+    monkeypatch.setattr(admission, "MOST_WAITING", 10)
     lab.cluster.submit([JobRequest("ann", lab.job(f"j{n}", "default", instances=5, gang=False)) for n in range(2)])
     assert len(lab.cluster.jobs()) == 2
 
@@ -84,7 +84,7 @@ def test_the_commands_of_all_jobs_of_a_submission_are_counted(
     lab = bench()
     job = lab.job("j", "default")
     size = sum(len(command) for role in job["taskRoles"].values() for command in role["commands"])
-    monkeypatch.setattr(taking, "MOST_TOGETHER", 3 * size)
+    monkeypatch.setattr(admission, "MOST_TOGETHER", 3 * size)
     requests = [JobRequest("ann", {**job, "name": f"j{n}"}) for n in range(4)]
     with pytest.raises(ClusterError, match="the commands of these jobs have more than"):
         lab.cluster.submit(requests)

@@ -12,7 +12,7 @@ from paictl.cluster.eventtext import detail
 from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import AttemptOutcome
 from paictl.units import from_unix
@@ -90,7 +90,7 @@ def test_how_a_run_of_an_attempt_before_ended_is_told(what: str, kind: str) -> N
     assert f"low {kind}" in told(job("low", 0, record(RunState.RUNNING, run(20, 21), line)))
 
 
-def pod(annotations: Mapping[str, str], disruption: str) -> PodSeen:
+def pod(annotations: Mapping[str, str], disruption: str) -> PodSummary:
     """A pod that was taken away."""
     found: dict[str, Any] = {
         "metadata": {

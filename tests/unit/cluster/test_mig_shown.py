@@ -10,7 +10,7 @@ import pytest
 
 from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import ClusterError, EventKind, NodeChange
-from paictl.cluster.kubernetes.paijob.seen import read_pod
+from paictl.cluster.kubernetes.paijob.summaries import read_pod
 from paictl.cluster.page import page_data
 from paictl.cluster.presets import SERVICES as SETTINGS
 from paictl.cluster.presets import preset_files

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes.observing import observe
-from paictl.config.making.found import Ask, FoundCluster
+from paictl.cluster.kubernetes.discovery import observe
+from paictl.config.making.discovered import Ask, DiscoveredCluster
 from paictl.i18n import translated
 from paictl.remote.kube.client import Json, KubeError
 
@@ -41,7 +41,7 @@ def _key(group: str) -> str:
     return group.replace(".", "_").replace("-", "_")
 
 
-def read(server: Server) -> FoundCluster:
+def read(server: Server) -> DiscoveredCluster:
     client: Any = server
     return observe(client)
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from paictl.cluster.embedded import commands, written
+from paictl.cluster.embedded import commands, serialization
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.views import view_of
 from paictl.cluster.embedded.world import World
@@ -276,7 +276,7 @@ class Commands(RuleBasedStateMachine):
         assert other.events() == self.cluster.events()
 
     def world(self) -> World:
-        return written.load(self.cluster.stored())
+        return serialization.load(self.cluster.stored())
 
     def teardown(self) -> None:
         """With everything healthy and running, all jobs that can end do; what waits is explained."""

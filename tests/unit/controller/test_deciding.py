@@ -9,9 +9,9 @@ import pytest
 
 from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of, work_name
 from paictl.cluster.kubernetes.paijob.record import JobRecord
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen, read_pod
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, read_pod
 from paictl.controller.deciding import OVERDUE, closed, wanted
-from paictl.controller.observing import JobObjects
+from paictl.controller.observation import JobObjects
 from paictl.scheduler.decision import BindInfo, PodPlacement
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text
 from paictl.units import from_unix
@@ -30,7 +30,7 @@ JOB = Job.from_mapping({
 ENDED = JobRecord(JobStatus(RunState.SUCCEEDED, (), 0, 0), {}, 0, NOW, NOW, 0, "")
 
 
-def pod(phase: str, seconds: float | None) -> PodSeen:
+def pod(phase: str, seconds: float | None) -> PodSummary:
     """A pod of the job, which has to be gone in so many seconds (None: it is not deleted)."""
     about: dict[str, Any] = {
         "name": "p", "uid": "u", "namespace": "jobs",
@@ -47,7 +47,7 @@ def pod(phase: str, seconds: float | None) -> PodSeen:
 def test_a_role_whose_job_somebody_deletes_gets_another(deleting: bool, missing: tuple[str, ...]) -> None:
     begun = JobRecord(JobStatus(RunState.WAITING, (TaskStatus("r", 0),), 0, 0), {}, 0, NOW, NOW, 0, "")
     name = work_name("j", "r", 0)
-    work = WorkSeen(name, "u", "j", "o", 0, "r", None, 0, False, False, deleting, False, 0, "", "")
+    work = WorkSummary(name, "u", "j", "o", 0, "r", None, 0, False, False, deleting, False, 0, "", "")
     assert wanted("j", JOB, begun, JobObjects({name: work}, ()), NOW).roles == missing
 
 

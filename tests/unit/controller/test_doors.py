@@ -9,7 +9,7 @@ import pytest
 
 from paictl.cluster.kubernetes.mirror import PODS
 from paictl.cluster.kubernetes.paijob.names import RETRY, TASK
-from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.kubernetes.paijob.summaries import INDEX
 from paictl.controller.cache import WORKS
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import ENABLE, GATE

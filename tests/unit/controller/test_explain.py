@@ -12,7 +12,7 @@ import pytest
 
 from paictl.cluster.jobwords import refuse_many_tasks
 from paictl.cluster.kubernetes.jobs import JobStore
-from paictl.cluster.kubernetes.paijob.seen import read_pod
+from paictl.cluster.kubernetes.paijob.summaries import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
 from paictl.cluster.presets import preset_files
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.interface import JobRequest, JobState
-from paictl.controller.doing import LaterError
+from paictl.controller.execution import LaterError
 from tests.unit.controller.conftest import cluster, job, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs, KilledError
 

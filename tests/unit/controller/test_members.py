@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from paictl.cluster.kubernetes.paijob.record import KEPT_REPAIRS, JobRecord, RepairLine, read_record, status_json
-from paictl.controller.observing import JobObjects, PodTransition, repaired
+from paictl.controller.observation import JobObjects, PodTransition, repaired
 from paictl.units import from_unix
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskRef, TaskStatus
 from tests.unit.controller.test_deciding import pod

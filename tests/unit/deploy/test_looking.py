@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.inspection import refuse_ended, refuse_other_version
 from paictl.deploy.inventory import Machine, Role
-from paictl.deploy.looking import refuse_ended, refuse_other_version
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from paictl.cli.deploy.showing import show_cache_users
+from paictl.cli.deploy.progress import show_cache_users
 from paictl.deploy import addons
 from paictl.deploy.addons import NodeDns
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cli.deploy.showing import PhaseLines
+from paictl.cli.deploy.progress import PhaseLines
 from paictl.deploy.pushing import EVERY, PROGRESS, SLOWEST, STALLED, PushProgress, patience
 from paictl.plan.events import PhaseSaid
 from paictl.remote.ansible.run import PlaybookOptions

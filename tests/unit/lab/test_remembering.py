@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.lab.remembering import remembered
+from paictl.lab.cache import remembered
 
 
 @pytest.fixture(autouse=True)

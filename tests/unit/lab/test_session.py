@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.lab.shown import ways_on
+from paictl.cli.lab.rendering import ways_on
 from paictl.errors import PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner

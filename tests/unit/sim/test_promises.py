@@ -15,7 +15,7 @@ from paictl.sim.job import Job
 from paictl.sim.promises import PolicyRun, PromiseKind, private_nodes, tenants, worse_off
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import hived_cluster
-from paictl.sim.traces.listed import jobs_from as trace_from
+from paictl.sim.traces.handwritten import jobs_from as trace_from
 from paictl.sim.traces.source import TraceError
 from paictl.units import Millis
 

@@ -17,8 +17,8 @@ from paictl.cli.main import run as paictl
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.load import load as load_configuration
 from paictl.resources import resource_folder
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import homogeneous
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.parallel import play
 from paictl.sim.policies.table import POLICIES
 from paictl.sim.promises import PromiseKind, play_each
@@ -122,7 +122,7 @@ def test_what_was_kept_is_for_the_same_question_only(store: Path) -> None:
 def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    monkeypatch.setattr("paictl.sim.checkpoints.WORTH", 0)
     trace, goal = load("tenants"), target("p95 queueing <= 1h")
     played: list[int] = []
 
@@ -150,7 +150,7 @@ def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
 def test_a_comparison_of_promises_resumes_where_it_was(store: Path, monkeypatch: pytest.MonkeyPatch, at: float) -> None:
-    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    monkeypatch.setattr("paictl.sim.checkpoints.WORTH", 0)
     path = resource_folder("examples") / "cluster"
     document = configuration(load_configuration([str(path)]))
     hived, spec = HivedSpec.from_mapping(document.data), from_hived(document, str(path))  # type: ignore[arg-type]

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cli.main import run as paictl
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import homogeneous
 from paictl.sim.exports import sweep_svg
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.metrics import figures
 from paictl.sim.parallel import play
 from paictl.sim.policies.parameters import ParameterError
@@ -252,7 +252,7 @@ def test_how_far_a_run_is_rises_to_the_end() -> None:
 def test_an_interrupted_command_resumes_with_the_runs_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    monkeypatch.setattr("paictl.sim.checkpoints.WORTH", 0)
     trace, requests = load("tiny"), [RunRequest(name, homogeneous(2, 4)) for name in ("fifo", "srtf", "las")]
     played: list[str] = []
 
@@ -275,7 +275,7 @@ def test_an_interrupted_command_resumes_with_the_runs_that_are_missing(
 def test_kept_runs_are_only_those_of_the_same_trace_policy_cluster_and_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paictl.sim.kept.WORTH", 0)
+    monkeypatch.setattr("paictl.sim.checkpoints.WORTH", 0)
     trace, request = load("tiny"), RunRequest("fifo", homogeneous(2, 4), 1)
     kept_runs = KeptRuns(trace, resume=True, folder=tmp_path / "cache")
     kept_runs.put(request, simulate(trace.jobs, request.cluster, "fifo", seed=1))

@@ -34,7 +34,7 @@ def test_sleep_in_commands(commands: list[str], seconds: float | None) -> None:
 
 
 def test_what_is_told_comes_first_and_the_default_last() -> None:
-    assert task_seconds(["sleep 5"], told=1.0, default=9.0) == 1.0
+    assert task_seconds(["sleep 5"], given=1.0, default=9.0) == 1.0
     assert task_seconds(["sleep 0"], default=9.0) == 0.0
     assert task_seconds(["date"], default=9.0) == 9.0
     assert task_seconds(["sleep inf"], default=9.0) == FOREVER

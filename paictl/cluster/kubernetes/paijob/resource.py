@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
+from paictl.cluster.admission import with_wishes
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
@@ -22,7 +23,6 @@ from paictl.cluster.kubernetes.paijob.names import (
 )
 from paictl.cluster.kubernetes.paijob.record import JobRecord, read_record
 from paictl.cluster.pods.times import read_time
-from paictl.cluster.taking import with_wishes
 from paictl.cluster.values import JobRequest
 from paictl.frozen import frozen_caching
 from paictl.units import Millis

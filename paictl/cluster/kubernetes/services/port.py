@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paictl import __version__
 from paictl.cluster.doors import DOORS, scheduler_host
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
 from paictl.cluster.kubernetes.protections import protections, uncounted
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
@@ -65,7 +65,7 @@ class KubeServices:
 
     def services(self, *, closely: bool = False) -> Sequence[ServiceView]:
         """All services that are there, by name."""
-        with told():
+        with cluster_errors():
             records = {name: record for name, record in sorted(self._records.all().items()) if record.since}
             workloads = self._observer.workloads() if records else {}
             head = self._store.head() if closely and records else None
@@ -74,7 +74,7 @@ class KubeServices:
 
     def unrecorded(self) -> Sequence[ServiceView]:
         """Services that run and that nobody has started from here, by name: printed manifests were applied."""
-        with told():
+        with cluster_errors():
             known = {name for name, record in self._records.all().items() if record.since}
             workloads = self._observer.applied()
             return [self._applied_view(name, workloads[name]) for name in sorted(workloads.keys() - known)]
@@ -126,7 +126,7 @@ class KubeServices:
 
         What another paictl has applied is not compared: its templates may have said something else.
         """
-        with told():
+        with cluster_errors():
             record = self._records.get(name)
             if record is None or record.state != "running" or record.version != __version__:
                 return ()
@@ -146,12 +146,12 @@ class KubeServices:
 
     def protections(self) -> Sequence[Protection]:
         """What protects tenants from each other, and whether it is in force."""
-        with told():
+        with cluster_errors():
             return protections(self._client)
 
     def drivers(self) -> Sequence[NodeDriver]:
         """The GPU driver of each node, if the newest configuration switches the service `gpu-driver` on."""
-        with told():
+        with cluster_errors():
             head = self._store.head()
             if head is None or not head.newest or not self.settings(DRIVER)["enabled"]:
                 return ()
@@ -183,7 +183,7 @@ class KubeServices:
     def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
         """Apply a service from the newest configuration, or take its workloads away."""
         self._known(name)
-        with told():
+        with cluster_errors():
             if running:
                 self._apply(name, take_over=take_over)
             else:
@@ -194,20 +194,20 @@ class KubeServices:
     def refresh_service(self, name: str, *, take_over: bool = False) -> None:
         """Apply a service from the newest configuration; its pods are replaced only if something changed."""
         self._known(name)
-        with told():
+        with cluster_errors():
             self._apply(name, take_over=take_over)
 
     def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:
         """Apply services in order from the newest configuration, with new pods whether or not something changed."""
         for name in names:
             self._known(name)
-        with told():
+        with cluster_errors():
             for name in names:
                 self._apply(name, restart=True, take_over=take_over)
 
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """Images that services of the newest configuration need and no machine can get, by service."""
-        with told():
+        with cluster_errors():
             here = noted_images(self._client)
             head = self._store.head() if here is not None else None
             if here is None or head is None or not head.newest:
@@ -217,19 +217,19 @@ class KubeServices:
 
     def note_images(self, images: Collection[str] | None) -> None:
         """Keep which images the machines have, None where they reach a registry."""
-        with told():
+        with cluster_errors():
             note_images(self._client, images)
 
     def losses(self, name: str) -> Sequence[str] | None:
         """The data of a service, as lines for people."""
         self._known(name)
-        with told():
+        with cluster_errors():
             return self._data.lines(self._records.get(name) or ServiceRecord(name))
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:
         """Delete the objects of a service; its data only if told so, namespaces and nodes never."""
         self._known(name)
-        with told():
+        with cluster_errors():
             if self._records.get(name) is None:
                 return
             with self._records.held(name) as held:

@@ -43,11 +43,11 @@ def encodable(text: str) -> str:
 
 def relative(path: str) -> str:
     """A path below the working folder relative to it, others as they are; CI systems show these beside the code."""
-    here = os.path.normpath(path)
-    if not PurePath(here).is_absolute():
-        return here
-    below = os.path.relpath(here)
-    return here if below.startswith("..") else below
+    normal = os.path.normpath(path)
+    if not PurePath(normal).is_absolute():
+        return normal
+    below = os.path.relpath(normal)
+    return normal if below.startswith("..") else below
 
 
 def fingerprints(problems: tuple[Problem, ...]) -> Iterator[str]:
@@ -157,9 +157,9 @@ def _region(place: Place) -> dict[str, int]:
 
 
 def _location(path: str) -> dict[str, Any]:
-    here = relative(path)
-    uri = quote(os.fsencode(here))
-    if PurePath(here).is_absolute():
+    shown = relative(path)
+    uri = quote(os.fsencode(shown))
+    if PurePath(shown).is_absolute():
         return {"uri": f"file://{uri}"}
     return {"uri": uri, "uriBaseId": "%SRCROOT%"}
 

@@ -31,7 +31,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "hived.skus",
         "hived.mig",
     ),
-    "job": ("job.prerequisites", "job.commands", "job.roles", "job.wishes", "job.extras"),
+    "job": ("job.prerequisites", "job.commands", "job.roles", "job.scheduling", "job.extras"),
     "services": (
         "services.credentials",
         "services.ports",

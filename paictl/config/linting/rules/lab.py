@@ -35,7 +35,7 @@ from typing import TypeAlias
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import ScalarNode
 from paictl.i18n import text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 Ids: TypeAlias = AbstractSet[str]
 

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from paictl.deploy.apply import unlisted_nodes, wish_of
 from paictl.deploy.facts import HostFacts
-from paictl.deploy.looking import refuse_other_nodes
+from paictl.deploy.inspection import refuse_other_nodes
 from paictl.deploy.preflight.verdict import Level
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import ClusterShape, homogeneous
 from paictl.sim.job import Job, Trace
-from paictl.sim.kept import KeptRuns, RunRequest
 from paictl.sim.policies.parameters import ParameterError
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate

@@ -232,14 +232,14 @@ def address_differs(bundle: Bundle) -> Findings:
     machines = machines_by_name(layout_pair[1]) if layout_pair else {}
     listed_ones = list(listed_hosts(bundle))
     names = Counter(listed.host.key for listed in listed_ones)
-    here = Counter(address_of(listed.host.address.stripped) for listed in listed_ones)
+    numbers = Counter(address_of(listed.host.address.stripped) for listed in listed_ones)
     there = Counter(address_of(machine.address.text) for machine in machines.values() if machine.address)
     for listed in listed_ones:
         host = listed.host
         machine = machines.get(host.key)
         address = address_of(host.address.stripped)
         other = address_of(machine.address.text) if machine and machine.address else None
-        if names[host.key] > 1 or here[address] > 1 or there[other] > 1:
+        if names[host.key] > 1 or numbers[address] > 1 or there[other] > 1:
             continue
         if layout_pair and address and other and address != other:
             message = text(

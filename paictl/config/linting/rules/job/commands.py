@@ -10,7 +10,7 @@ from paictl.config.models.job import JobRole, JobSpec, RoleCommand, job_of
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import MappingNode, ScalarNode, follow, to_data
 from paictl.i18n import text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 from paictl.workload.template import MOST_EXPANDED, Values
 
 _ROOTS = ("parameters", "secrets", "script", "output", "data")

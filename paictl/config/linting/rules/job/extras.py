@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from paictl.config.linting.rule import ERROR, INFO, WARNING, Document, Finding, Findings, rule
-from paictl.config.linting.rules.job.wishes import OF_JOB, OF_ROLE
+from paictl.config.linting.rules.job.scheduling import OF_JOB, OF_ROLE
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import JobSpec, job_of
 from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode, nearest_node
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 from paictl.workload.fields import Fields, JobError, steps_of
 from paictl.workload.job import SAVE_ON_SIGTERM, Restart, grace_refusal
 from paictl.workload.mounts import mounts_of

@@ -9,8 +9,8 @@ from paictl.config.models.hosts import MAX_LABEL, abridged
 from paictl.config.models.layout import is_legacy, layout_of, legacy_fields, refused_fields
 from paictl.config.models.placeholders import is_placeholder
 from paictl.i18n import counted, text
+from paictl.suggestions import nearest
 from paictl.units import Quantity, likely_quantity
-from paictl.words import nearest
 
 
 @rule("LAY401", "legacy-form", WARNING)

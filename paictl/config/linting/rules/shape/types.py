@@ -20,8 +20,8 @@ from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.values import resolve
 from paictl.i18n import phrase, text
+from paictl.suggestions import nearest
 from paictl.units import parse_quantity
-from paictl.words import nearest
 
 HIVED_CONFIG = ("hivedscheduler", "config")
 

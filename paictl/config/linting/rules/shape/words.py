@@ -10,7 +10,7 @@ from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.schema import Violation
 from paictl.i18n import joined, phrase, text
-from paictl.words import nearest
+from paictl.suggestions import nearest
 
 _TYPES = {
     "string": text("a string"),

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from paictl.cluster.admission import admit_all
 from paictl.cluster.kubernetes.names import NAMESPACE, run_limit, user_of
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.pods.lines import PodTimes, end_of
 from paictl.cluster.pods.times import began_at, reservation_of
 from paictl.cluster.reservations import ReservationRequest, shown, state_of
-from paictl.cluster.taking import all_taken
 from paictl.cluster.usagebooks import UsageStore
 from paictl.cluster.values import JobRequest, ReservationView
 from paictl.errors import PaictlError
@@ -219,5 +219,5 @@ class KubernetesReservations:
         from paictl.workload.reserving import refuse_plan
 
         reservations = self._scene().reservations
-        for job in all_taken(requests, configuration):
+        for job in admit_all(requests, configuration):
             refuse_plan(reservations, job.job, job.plan)

@@ -36,7 +36,7 @@ DEFAULT_SECONDS: Final = 60.0
 
 
 @frozen
-class Taken:
+class AdmittedJob:
     """A job that can be run: as its user wants it, its groups and pods, and how long tasks of each role run.
 
     `durations` are in milliseconds, None for ever: as told, as their commands sleep, or the default. Only machines that
@@ -49,7 +49,7 @@ class Taken:
     durations: dict[str, Millis | None]
 
 
-def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
+def admit(request: JobRequest, configuration: ConfigSnapshot) -> AdmittedJob:
     """The job of a request.
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
@@ -64,18 +64,18 @@ def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
         if why := why_so_many_cells(job, configuration.supply, refusal.roles):
             error.hint = text("{why}; ask for less of it", why=why)
         raise error
-    return Taken(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
+    return AdmittedJob(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
 
 
-def all_taken(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> Iterator[Taken]:
+def admit_all(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> Iterator[AdmittedJob]:
     """The jobs of requests that are submitted together, one by one.
 
-    Raises as `taken` does, and `ClusterError` as soon as their commands are more than `MOST_TOGETHER`.
+    Raises as `admit` does, and `ClusterError` as soon as their commands are more than `MOST_TOGETHER`.
     """
     room = MOST_TOGETHER
     for number, request in enumerate(requests):
         try:
-            job = taken(request, configuration)
+            job = admit(request, configuration)
         except JobError as error:
             error.request = number
             raise
@@ -94,7 +94,7 @@ def all_taken(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> 
 def durations_of(job: Job, duration: Millis | None) -> dict[str, Millis | None]:
     """How long tasks run by role, in milliseconds, None for ever; `duration` is what the user told."""
     length = None if duration is None else FOREVER if duration < 0 else duration / 1000
-    seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=length) for role in job.roles}
+    seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, given=length) for role in job.roles}
     return {role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()}
 
 
@@ -130,7 +130,7 @@ def with_wishes(job: Job, vc: str | None, priority: str | None) -> Job:
     return replace(job, vc=vc or job.vc, priority_class=priority or job.priority_class)
 
 
-def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
+def as_admitted(request: JobRequest, job: Job) -> dict[str, Any]:
     """The job's data as it is kept: secrets masked, VC, class and limit as command line and configuration say."""
     data = dict(request.data)
     secrets = data.get("secrets")

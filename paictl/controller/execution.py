@@ -82,7 +82,7 @@ def _refuse_foreign(about: Json, context: JobContext) -> None:
         raise RefusedError(f"Secret {context.pai.secret} does not belong to this job")
 
 
-def do(client: KubeClient, context: JobContext, attempt: int, actions: JobActions) -> int:
+def execute(client: KubeClient, context: JobContext, attempt: int, actions: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
     before = client.sent.total()
     for name in actions.suspend:

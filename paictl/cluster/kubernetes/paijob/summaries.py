@@ -36,7 +36,7 @@ _MESSAGE: Final = 300
 
 
 @frozen
-class PodSeen:
+class PodSummary:
     """A pod of a task: `retry` counts the pods that the task had in this attempt before."""
 
     name: str
@@ -96,7 +96,7 @@ class PodSeen:
         return LastRun(self.node, self.devices, self.started, self.ended, self.reason, isolation=self.isolation)
 
 
-def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
+def read_pod(pod: Mapping[str, Any]) -> PodSummary | None:
     """A pod of a job; None for one that is not ours, whatever its labels say."""
     about, status = pod["metadata"], pod.get("status") or {}
     labels, noted = about.get("labels") or {}, about.get("annotations") or {}
@@ -120,7 +120,7 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
     rejected = phase == "Failed" and _is_rejection(status, states)
     if rejected and ended is None:  # at once after its binding
         ended = read_time(conditions.get("PodScheduled", {}).get("lastTransitionTime"))
-    return PodSeen(
+    return PodSummary(
         name=str(about["name"]),
         uid=str(about["uid"]),
         job=job,
@@ -196,7 +196,7 @@ def _line(text: str) -> str:
 
 
 @frozen
-class WorkSeen:
+class WorkSummary:
     """A Job: `index` and `retry` if it is that of a single task. `over`: it will make no pod any more."""
 
     name: str
@@ -224,7 +224,7 @@ def _pod_spec(job: Mapping[str, Any]) -> Mapping[str, Any]:
     return spec
 
 
-def read_work(body: Mapping[str, Any]) -> WorkSeen | None:
+def read_work(body: Mapping[str, Any]) -> WorkSummary | None:
     """A Job of ours; None for any other."""
     about, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels, noted = about.get("labels") or {}, about.get("annotations") or {}
@@ -236,7 +236,7 @@ def read_work(body: Mapping[str, Any]) -> WorkSeen | None:
     conditions = {
         str(condition.get("type")) for condition in status.get("conditions") or () if condition.get("status") == "True"
     }
-    return WorkSeen(
+    return WorkSummary(
         name=str(about["name"]),
         uid=str(about["uid"]),
         job=job,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from paictl.cluster.kubernetes.paijob.names import retry_name, work_name
 from paictl.cluster.kubernetes.paijob.record import KEPT_REPAIRS, JobRecord, Place, RepairLine, numbers
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary
 from paictl.frozen import frozen
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import TRANSIENT, JobStatus, PodChange, RunState, TaskRef, TaskStatus, task_policy
@@ -25,9 +25,9 @@ _LONG_AGO: Final = 0.0
 class JobObjects:
     """What is there of a job; `sure` says that the API server was asked just now, not what it has told so far."""
 
-    works: Mapping[str, WorkSeen]
+    works: Mapping[str, WorkSummary]
     """By name."""
-    pods: Sequence[PodSeen]
+    pods: Sequence[PodSummary]
     sure: bool = False
 
 
@@ -58,7 +58,7 @@ class AttemptObjects:
         self.job = job
         self.status = status
         self.works = {key: work for key, work in objects.works.items() if work.attempt == status.attempt}
-        self.pods: dict[Place, dict[int, PodSeen]] = {}
+        self.pods: dict[Place, dict[int, PodSummary]] = {}
         for pod in objects.pods:
             if pod.attempt == status.attempt:
                 tries = self.pods.setdefault(pod.place, {})
@@ -66,12 +66,12 @@ class AttemptObjects:
                     tries[pod.retry] = pod
         self._done = {key: (set(numbers(w.succeeded)), set(numbers(w.failed))) for key, w in self.works.items()}
 
-    def main(self, role: str) -> WorkSeen | None:
+    def main(self, role: str) -> WorkSummary | None:
         """The Indexed Job of a role, if it is there to stay."""
         work = self.works.get(work_name(self.name, role, self.status.attempt))
         return None if work is None or work.deleting else work
 
-    def own(self, task: TaskStatus) -> WorkSeen | None:
+    def own(self, task: TaskStatus) -> WorkSummary | None:
         """The Job of the task's present try alone."""
         name = retry_name(self.name, task.role, self.status.attempt, task.index, task.retries)
         return self.works.get(name) if task.retries else None
@@ -81,7 +81,7 @@ class AttemptObjects:
         own = (task for task in self.status.tasks if task.role == role)
         return all(task.state is RunState.WAITING and not task.retries for task in own)
 
-    def present(self, task: TaskStatus) -> PodSeen | None:
+    def present(self, task: TaskStatus) -> PodSummary | None:
         """The pod of the task's present try, or of a later one."""
         tries = self.pods.get((task.role, task.index), {})
         newest = max(tries, default=-1)
@@ -135,7 +135,7 @@ class AttemptObjects:
         job.news.sort()
         return job
 
-    def _of_pod(self, task: TaskStatus, pod: PodSeen, position: int) -> Iterator[PodTransition]:
+    def _of_pod(self, task: TaskStatus, pod: PodSummary, position: int) -> Iterator[PodTransition]:
         """Of the present pod and of those that came and went before it without having been seen."""
         tries = self.pods[pod.place]
         failures = pod.failures - task.counted
@@ -170,7 +170,7 @@ def _ended(task: TaskStatus, end: PodChange, position: int) -> Iterator[PodTrans
     yield PodTransition(_LONG_AGO, position, 1, task.ref, end, "its pod is gone" if end in TRANSIENT else "")
 
 
-def _time(pod: PodSeen | None, *, started: bool = False) -> float:
+def _time(pod: PodSummary | None, *, started: bool = False) -> float:
     at = None if pod is None else pod.started if started else pod.ended
     return _LONG_AGO if at is None else at.timestamp()
 
@@ -203,13 +203,13 @@ def repaired(
     return tuple(lines[-KEPT_REPAIRS:])
 
 
-def _pod(objects: JobObjects, attempt: int, task: TaskStatus) -> PodSeen | None:
+def _pod(objects: JobObjects, attempt: int, task: TaskStatus) -> PodSummary | None:
     """The pod of a task's present try."""
     tries = (pod for pod in objects.pods if pod.attempt == attempt and pod.place == (task.role, task.index))
     return next((pod for pod in tries if pod.retry == task.retries), None)
 
 
-def _back(line: RepairLine, pod: PodSeen | None, now: datetime) -> RepairLine:
+def _back(line: RepairLine, pod: PodSummary | None, now: datetime) -> RepairLine:
     """A repair whose task runs again; one that has been back for long stays as it was."""
     if line.back is not None or pod is None:
         return line

@@ -15,7 +15,7 @@ QUOTA: Final = "ResourceQuota"
 
 
 @frozen
-class FoundNode:
+class DiscoveredNode:
     """A node with devices. `cpus` and `memory` (MiB) are what it can allocate."""
 
     name: str
@@ -47,7 +47,7 @@ class Ask:
 
 
 @frozen
-class FoundShare:
+class DiscoveredShare:
     """What somebody was given: a queue, or the quota of a namespace."""
 
     kind: str
@@ -67,7 +67,7 @@ def titled(kind: str, names: str) -> str:
 
 
 @frozen
-class FoundTopology:
+class DiscoveredTopology:
     """A topology that another scheduler was told: labels of nodes from the widest domain down."""
 
     kind: str
@@ -76,10 +76,10 @@ class FoundTopology:
 
 
 @frozen
-class FoundCluster:
+class DiscoveredCluster:
     """What was read of a cluster; `remarks` is what was seen and cannot be used."""
 
-    nodes: tuple[FoundNode, ...]
-    topologies: tuple[FoundTopology, ...] = ()
-    shares: tuple[FoundShare, ...] = ()
+    nodes: tuple[DiscoveredNode, ...]
+    topologies: tuple[DiscoveredTopology, ...] = ()
+    shares: tuple[DiscoveredShare, ...] = ()
     remarks: tuple[str, ...] = ()

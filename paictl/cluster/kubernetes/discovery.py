@@ -14,7 +14,15 @@ from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
-from paictl.config.making.found import QUOTA, Ask, FoundCluster, FoundNode, FoundShare, FoundTopology, titled
+from paictl.config.making.discovered import (
+    QUOTA,
+    Ask,
+    DiscoveredCluster,
+    DiscoveredNode,
+    DiscoveredShare,
+    DiscoveredTopology,
+    titled,
+)
 from paictl.i18n import joined, listed, text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.units import exact_quantity
@@ -37,7 +45,7 @@ _VOLCANO: Final = "scheduling.volcano.sh"
 _LIMIT: Final = "requests."
 
 
-def observe(client: KubeClient) -> FoundCluster:
+def observe(client: KubeClient) -> DiscoveredCluster:
     """Read nodes, slices, topologies and quotas. Raises `KubeError` if nodes may not be listed, `NoAnswerError`."""
     return _Reader(client).read()
 
@@ -47,14 +55,14 @@ class _Reader:
         self.client = client
         self.remarks: list[str] = []
 
-    def read(self) -> FoundCluster:
+    def read(self) -> DiscoveredCluster:
         slices: dict[str, list[Slice]] = defaultdict(list)
         for device_slice in filter(None, map(read_slice, self._all("resource.k8s.io", "resourceslices"))):
             if device_slice.driver in DRIVERS:
                 slices[device_slice.node].append(device_slice)
         bodies = [body for _, page in self.client.list("/api/v1/nodes") for body in page]
         nodes = tuple(filter(None, (self._node(body, slices[body["metadata"]["name"]]) for body in bodies)))
-        return FoundCluster(nodes, tuple(self._topologies()), tuple(self._shares()), tuple(self.remarks))
+        return DiscoveredCluster(nodes, tuple(self._topologies()), tuple(self._shares()), tuple(self.remarks))
 
     def _all(self, group: str, plural: str) -> list[Json]:
         """All objects of a kind, in the version that the API server prefers; none if it has no such kind."""
@@ -75,7 +83,7 @@ class _Reader:
 
     # --- nodes
 
-    def _node(self, body: Json, slices: list[Slice]) -> FoundNode | None:
+    def _node(self, body: Json, slices: list[Slice]) -> DiscoveredNode | None:
         about, status = body["metadata"], body.get("status") or {}
         labels = {str(key): str(value) for key, value in (about.get("labels") or {}).items()}
         capacity, name = status.get("capacity") or {}, str(about["name"])
@@ -117,7 +125,7 @@ class _Reader:
         memory = int(_amount(allocatable.get("memory"))) >> 20
         cpus = Decimal(int(1000 * _amount(allocatable.get("cpu")))) / 1000
         near, guessed = instances or _per_root(offered), instances < most
-        return FoundNode(name, resource, devices, cpus, memory, model, labels, near, instances, profile, guessed)
+        return DiscoveredNode(name, resource, devices, cpus, memory, model, labels, near, instances, profile, guessed)
 
     def _remark_parts(self, name: str, capacity: Mapping[str, object], labels: Mapping[str, str]) -> None:
         """Devices that are cut or shared: a cell is a whole one."""
@@ -144,17 +152,17 @@ class _Reader:
 
     # --- topologies
 
-    def _topologies(self) -> Iterator[FoundTopology]:
+    def _topologies(self) -> Iterator[DiscoveredTopology]:
         for group in (_KUEUE, _KAI):
             for topology in self._all(group, "topologies"):
                 labels = (str(level.get("nodeLabel", "")) for level in topology["spec"].get("levels") or ())
                 levels = tuple(label for label in labels if label and label != "kubernetes.io/hostname")
                 if levels:
-                    yield FoundTopology(f"Topology of {group}", str(topology["metadata"]["name"]), levels)
+                    yield DiscoveredTopology(f"Topology of {group}", str(topology["metadata"]["name"]), levels)
 
     # --- tenants
 
-    def _shares(self) -> list[FoundShare]:
+    def _shares(self) -> list[DiscoveredShare]:
         """The quotas of the first of these that has any; the others are remarked."""
         kinds = (self._kueue, self._kai, self._volcano, self._quotas)
         shares_by_kind = [sorted(kind(), key=lambda share: share.name) for kind in kinds]
@@ -170,7 +178,7 @@ class _Reader:
                 )
         return chosen
 
-    def _kueue(self) -> Iterator[FoundShare]:
+    def _kueue(self) -> Iterator[DiscoveredShare]:
         queues = self._all(_KUEUE, "clusterqueues")
         if not queues:
             return
@@ -197,7 +205,7 @@ class _Reader:
             if share := self._share("ClusterQueue", name, asks, spaces[name], lost):
                 yield share
 
-    def _kai(self) -> Iterator[FoundShare]:
+    def _kai(self) -> Iterator[DiscoveredShare]:
         queues = self._all(_RUNAI, "queues")
         parents = {str(queue["spec"].get("parentQueue")) for queue in queues}
         for queue in queues:
@@ -217,7 +225,7 @@ class _Reader:
             if share := self._share("Queue", name, [Ask(max(0, int(quota)))], (), lost):
                 yield share
 
-    def _volcano(self) -> Iterator[FoundShare]:
+    def _volcano(self) -> Iterator[DiscoveredShare]:
         for queue in self._all(_VOLCANO, "queues"):
             name, spec = str(queue["metadata"]["name"]), queue["spec"]
             amounts: dict[str, Json] = {
@@ -232,7 +240,7 @@ class _Reader:
             if name != "root" and (share := self._share("Queue", name, asks, (), lost)):
                 yield share
 
-    def _quotas(self) -> Iterator[FoundShare]:
+    def _quotas(self) -> Iterator[DiscoveredShare]:
         limits: dict[str, Counter[str]] = defaultdict(Counter)
         for _, page in self.client.list("/api/v1/resourcequotas"):
             for quota in page:
@@ -246,12 +254,12 @@ class _Reader:
 
     def _share(
         self, kind: str, name: str, asks: Iterable[Ask], spaces: Iterable[str], lost: Iterable[str]
-    ) -> FoundShare | None:
+    ) -> DiscoveredShare | None:
         """A quota of devices; None if it has none. What cells cannot express is remarked."""
         asked = tuple(ask for ask in asks if ask.devices > 0)
         if not asked:
             return None
-        share = FoundShare(kind, name, asked, tuple(sorted(set(spaces))))
+        share = DiscoveredShare(kind, name, asked, tuple(sorted(set(spaces))))
         if parts := tuple(lost):
             self.remarks.append(joined(": ", (share.title, joined(", ", parts))))
         return share

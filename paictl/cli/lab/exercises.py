@@ -12,8 +12,8 @@ from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.inprocess import play_labs, type_words
 from paictl.cli.lab.language import LangOption, speaks
+from paictl.cli.lab.rendering import show_edits, show_questions, show_step, tell
 from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of, steps
-from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.manifest import all_labs

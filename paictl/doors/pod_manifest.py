@@ -14,8 +14,8 @@ from paictl.cluster.pods.labels import pod_limit
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.wire import ENABLE, GATE, ISOLATION
+from paictl.suggestions import nearest
 from paictl.units import span_text
-from paictl.words import nearest
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, job_of
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX
@@ -29,8 +29,8 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
-    from paictl.cluster.kubernetes.held import ReservedScene
     from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
+    from paictl.cluster.kubernetes.sharing import ReservedScene
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
     from paictl.workload.lending import LendUse
@@ -91,14 +91,14 @@ class SchedulingReader:
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices with a guarantee by (virtual cluster, user)."""
-        from paictl.cluster.kubernetes.held import held_devices
+        from paictl.cluster.kubernetes.sharing import held_devices
 
         scene = self._scene([])
         return held_devices(scene.recovered(self._configuration()).engine, scene.pods)
 
     def borrowed_devices(self) -> Mapping[str, int]:
         """Devices without a guarantee by virtual cluster."""
-        from paictl.cluster.kubernetes.held import borrowed_devices
+        from paictl.cluster.kubernetes.sharing import borrowed_devices
 
         return borrowed_devices(self._scene([]).recovered(self._configuration()).engine)
 
@@ -109,12 +109,12 @@ class SchedulingReader:
         return lend_use(self._scene([]).recovered(self._configuration()).engine.state)
 
     def _month(self, configuration: ConfigSnapshot) -> Used | None:
-        from paictl.cluster.kubernetes.held import month_used
+        from paictl.cluster.kubernetes.sharing import month_used
 
         return month_used(self._client, datetime.now(UTC)) if configuration.sharing.budgets else {}
 
     def _lately(self, configuration: ConfigSnapshot) -> RecentUse:
-        from paictl.cluster.kubernetes.held import used_lately
+        from paictl.cluster.kubernetes.sharing import used_lately
 
         return {} if configuration.sharing.order is None else used_lately(self._client, datetime.now(UTC))
 
@@ -178,7 +178,7 @@ class SchedulingReader:
 
         nodes = self._all("/api/v1/nodes")
         pods = self._all("/api/v1/pods", _GOING_ON)
-        seen: dict[str, list[PodSeen]] = {}
+        seen: dict[str, list[PodSummary]] = {}
         for pod in pods:
             job_pod = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
             if job_pod is not None:
@@ -187,7 +187,7 @@ class SchedulingReader:
 
     def reserving(self) -> ReservedScene:
         """What runs, by the scheduler's configuration, with the reservations that are not over."""
-        from paictl.cluster.kubernetes.held import ReservedScene
+        from paictl.cluster.kubernetes.sharing import ReservedScene
 
         windows, now = self._ahead()
         configuration, scene = self._configuration(), self._scene([])
