@@ -36,6 +36,7 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     assert harness.reasons_of("high-0") == ["Preempting"]
     harness.reconciler.reconcile()
     assert len(harness.evictions()) == 3, "not asked to go twice"
+    assert harness.reconciler.evicted == 3
     for i in range(3):
         harness.delete(f"low-{i}")
     assert harness.run(high) in NODES

@@ -79,6 +79,7 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         "default/full": "Running",
         "default/late": "Waiting",
     }
+    assert [job["number"] for job in picture["jobs"]] == [1, 2]
     status, page = caller.call("GET", "/", headers={"Accept": "text/html"})
     assert status == 200
     assert "default/late" in page
