@@ -72,6 +72,7 @@ def test_devices_that_the_configuration_no_longer_has_are_told(harness: Harness)
     assert "does not have all of its devices" in harness.recorded[0].message
     explanation = explain_pod(harness.core, "default", "a-0")
     assert "  It lost its guarantee and keeps running without one." in explanation["text"]
+    assert explanation["hold"] == "unaccounted"
 
 
 def test_a_guarantee_that_a_restart_does_not_find_is_lost_to_nobody(harness: Harness) -> None:
@@ -90,6 +91,7 @@ def test_lazy_preemption_is_told(harness: Harness) -> None:
     assert "group default/next took its cells" in harness.recorded[0].message
     explanation = explain_pod(harness.core, "default", "lazy-0")
     assert "  It lost its guarantee to default/next and keeps running without one." in explanation["text"]
+    assert explanation["hold"] == "lazily preempted"
 
 
 def test_a_pod_that_contradicts_itself_is_told_and_holds_nothing(harness: Harness) -> None:
