@@ -7,12 +7,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 
+from paictl.cluster.kubernetes.paijob.seen import INDEX
 from paictl.controller.cache import WORKS
 from paictl.controller.doing import LaterError
 from paictl.remote.kube.client import Json, KubeError
+from paictl.scheduler.wire import SCHEDULING_SPEC
 from tests.unit.controller.conftest import cluster, job, request
 from tests.unit.controller.fakejobs import JOBS, SPACE, Bench, FakeJobs
+from tests.unit.controller.test_events import end_suspended, turn
 
 TWO: Json = {"a": {"instances": 2}}
 
@@ -103,3 +107,45 @@ def test_a_task_that_is_retried_for_ever_asks_for_as_many_tries_as_kubernetes_kn
     begun(kube, {"a": {"taskRetryCount": -2}}, gang=False)
     (work,) = (one for path, one in kube.objects.items() if path.startswith(f"{WORKS}/"))
     assert work["spec"]["backoffLimitPerIndex"] == 2**31 - 1
+
+
+@pytest.mark.parametrize("gang", [True, False])
+def test_what_begins_again_has_the_number_of_its_task_and_never_meets_its_own_past(kube: FakeJobs, gang: bool) -> None:
+    cluster(kube).submit([request(TWO, gang=gang)])
+    bench = Bench(kube)
+    turn(kube, bench)
+    (before,) = {group_of(pod) for pod in kube.live()} if gang else {""}
+    kube.reject(max(pod["metadata"]["name"] for pod in kube.live()), "UnexpectedAdmissionError")
+    bench.tell()
+    bench.look()
+    end_suspended(kube, gang=gang)
+    bench.ahead += timedelta(minutes=5)
+    turn(kube, bench)
+    assert not gang or {group_of(pod) for pod in kube.live()} == {f"{before}#1"}
+    numbers = [number_of(one) for path, one in kube.objects.items() if path.startswith(f"{WORKS}/")]
+    field = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}}
+    assert numbers == ([field, field] if gang else [field, {"value": "1"}])
+
+
+def group_of(pod: Json) -> str:
+    spec = yaml.safe_load(pod["metadata"]["annotations"][SCHEDULING_SPEC])
+    return str(spec["affinityGroup"]["name"])
+
+
+def number_of(work: Json) -> Json:
+    """What a pod of a Job is told of which task of its role it is."""
+    (entry,) = (
+        entry for entry in work["spec"]["template"]["spec"]["containers"][0]["env"]
+        if entry["name"] == "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+    )  # fmt: skip
+    return {name: value for name, value in entry.items() if name != "name"}
+
+
+@pytest.mark.parametrize(("status", "later"), [(409, True), (404, True), (403, False)])
+def test_another_client_that_was_faster_is_waited_for(kube: FakeJobs, status: int, later: bool) -> None:
+    cluster(kube).submit([request({"a": {}})])
+    bench = Bench(kube)
+    bench.tell()
+    kube.before = refusing(kube, "PUT", f"{JOBS}/", status)
+    with pytest.raises(LaterError if later else KubeError):
+        bench.look()
