@@ -31,6 +31,9 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     harness.reconciler.reconcile()
     evicted = harness.evictions()
     assert evicted == [f"POST eviction low-{i}" for i in range(3)]
+    (nominated,) = harness.server.sent("PATCH status high-0")
+    assert nominated["metadata"]["uid"] == "uid-high-0"
+    assert nominated["status"]["nominatedNodeName"] in NODES
     noted = [harness.server.pods[f"default/low-{i}"]["metadata"]["annotations"] for i in range(3)]
     assert [one["paictl.io/preempted-for"] for one in noted] == ["default/high"] * 3
     assert [harness.reasons_of(f"low-{i}") for i in range(3)] == [["Preempted"]] * 3
