@@ -466,10 +466,12 @@ def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(
     placer.server.asking = ask
     placer.pinner.pin_soon(pins)
     assert asked.wait(10)
+    end = time.monotonic() + 10
+    while placer.pinner._asking._work_queue.qsize() < 4 - workers and time.monotonic() < end:
+        time.sleep(0.01)
     placer.pinner.stop()
     ended.set()
     entries = [placer.core.table.by_uid[f"uid-g-{i}"] for i in range(4)]
-    end = time.monotonic() + 10
     while any(entry.binding for entry in entries) and time.monotonic() < end:
         time.sleep(0.01)
     assert not any(entry.binding for entry in entries), "they were given up"
