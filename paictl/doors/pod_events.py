@@ -207,15 +207,15 @@ def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iter
 def _of_group(
     before: Group | None, after: Group, table: PodTable, book: Book, *, recovered: bool
 ) -> Iterator[PodEvent]:
-    had_guarantee = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
-    if had_guarantee and not _guaranteed(after) and after.priority >= 0:
+    had_guarantee = guaranteed(before) if before is not None else recovered and _was_promised(after, book)
+    if had_guarantee and not guaranteed(after) and after.priority >= 0:
         yield from (PodEvent(ref, "GuaranteeLost", _lost(after, book), warning=True) for ref in _pods(after, table))
     elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
         message = f"group {after.name} has its guarantee of VC {after.vc} again"
         yield from (PodEvent(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
 
 
-def _guaranteed(group: Group) -> bool:
+def guaranteed(group: Group) -> bool:
     """Whether all of a group is on virtual cells of its VC; with `info`, the configuration lacks some of its leaves."""
     return group.virtual is not None and group.info is None
 

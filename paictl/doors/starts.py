@@ -47,10 +47,11 @@ class DoorStarts:
         """The waiting gangs."""
         self.renewed: Callable[[], None] = lambda: None
         """Called when the gangs with promises change: those that waited for them may start."""
-        self.turns = DoorTurns(table, engine, lambda: self.now)
+        self.turns = DoorTurns(
+            table, engine, lambda: self.now,
+            in_line=lambda entry: self.lines.in_line(entry), fits=lambda gang: self._foresight().fits(gang),
+        )  # fmt: skip
         """The order of opportunistic gangs."""
-        self.turns.in_line = lambda entry: self.lines.in_line(entry)
-        self.turns.fits = lambda gang: self._foresight().fits(gang)
         self.changes = 0
         """Counts changes that may affect which gangs wait; maintained by the core."""
         self._engine = engine

@@ -33,12 +33,15 @@ TRIED: Final = 16
 class DoorTurns:
     """The order of one core's opportunistic gangs."""
 
-    def __init__(self, table: PodTable, engine: Engine, now: Callable[[], Millis]) -> None:
+    def __init__(
+        self, table: PodTable, engine: Engine, now: Callable[[], Millis], *,
+        in_line: Callable[[PodEntry], bool], fits: Callable[[LineGang], bool],
+    ) -> None:  # fmt: skip
         self.standing: Callable[[], Turns | None] = lambda: None
         """The current order; None: no order is configured."""
-        self.in_line: Callable[[PodEntry], bool] = lambda _: True
+        self.in_line = in_line
         """Whether only missing devices keep a pod from a place."""
-        self.fits: Callable[[LineGang], bool] = lambda _: False
+        self.fits = fits
         """Whether a gang has a place now."""
         self.holds_back = True
         """Whether gangs wait for those before them; False if the door itself tries them in order."""

@@ -13,7 +13,7 @@ from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeConditi
 from paictl.cluster.picture import Picture, chain_pictures, vc_pictures
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.whywaits import ahead_lines, closing_lines, longest_line, start_lines, waits_for_windows
-from paictl.doors import gangs, reclaim, windows
+from paictl.doors import gangs, pod_events, reclaim, windows
 from paictl.i18n import Text, joined, text, translated
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
@@ -211,12 +211,14 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
              pod=entry.ref.key, node=info.node, devices=devices, group=name)
     ]  # fmt: skip
     hold = "opportunistic" if booked.request.priority < 0 else "guaranteed"
-    if affinity_group is not None and affinity_group.virtual is None and affinity_group.priority >= 0:
-        hold = "lazily preempted"
+    if affinity_group is not None and affinity_group.priority >= 0 and not pod_events.guaranteed(affinity_group):
+        hold = "lazily preempted" if affinity_group.virtual is None else "unaccounted"
+        winner = affinity_group.preemptor
         lines.append(
-            text("  It lost its guarantee to {group} and keeps running without one.", group=affinity_group.preemptor)
-            if affinity_group.preemptor else text("  It lost its guarantee and keeps running without one.")
-        )  # fmt: skip
+            text("  It lost its guarantee to {group} and keeps running without one.", group=winner)
+            if winner and winner != name  # a recovery names the group itself
+            else text("  It lost its guarantee and keeps running without one.")
+        )
     else:
         lines.append(text("  It is opportunistic.") if hold == "opportunistic" else text("  It is guaranteed."))
     if affinity_group is not None and affinity_group.state is GroupState.BEING_PREEMPTED:

@@ -92,6 +92,8 @@ def host() -> Iterator[str]:
         ("ubuntu", "registry-1.docker.io", "library/ubuntu", "latest"),
         ("openpai/standard:py3", "registry-1.docker.io", "openpai/standard", "py3"),
         ("docker.io/ubuntu:24.04", "registry-1.docker.io", "library/ubuntu", "24.04"),
+        ("a/b/c", "registry-1.docker.io", "a/b/c", "latest"),
+        ("zoo/b", "registry-1.docker.io", "zoo/b", "latest"),
         ("localhost/a/b", "localhost", "a/b", "latest"),
         ("reg.lab:5000/a", "reg.lab:5000", "a", "latest"),
         ("reg.lab:5000/a/b:1@sha256:aa", "reg.lab:5000", "a/b", "sha256:aa"),

@@ -122,7 +122,7 @@ class FakeKube(KubeClient):
 def _selected(found: Json, selector: str) -> bool:
     labels = found["metadata"].get("labels") or {}
     return all(
-        name in labels and (not value or labels[name] == value)
+        name[1:] not in labels if name.startswith("!") else name in labels and (not value or labels[name] == value)
         for name, _, value in (word.partition("=") for word in selector.split(",") if word)
     )
 

@@ -138,6 +138,12 @@ def test_a_person_gets_a_certificate_a_binding_and_a_kubeconfig(kube: SigningKub
     assert one.until is not None
 
 
+@pytest.mark.parametrize("request_", [ANN, AccessRequest("bob", AccessRole.OPERATOR, "vision")])
+def test_what_was_given_is_what_is_listed_then(kube: SigningKube, request_: AccessRequest) -> None:
+    access = KubernetesAccess(kube, "prod")
+    assert access.give_access(request_, lambda _: None, timeout=0.0) in access.accesses()
+
+
 def test_an_operator_is_listed_once_and_removed_whole(kube: SigningKube) -> None:
     give(kube)
     give(kube, AccessRequest("bob", AccessRole.OPERATOR))

@@ -73,6 +73,8 @@ def test_a_preempted_attempt_says_by_whom_and_is_drawn_as_one() -> None:
     found = events_of([LOW], {})
     (gone,) = (one for one in found if one.kind == "Preempted")
     assert str(detail(gone)) == "train[0]: preempted by ann~high"
+    (again,) = (one for one in found if one.kind == "Retried")
+    assert str(again.message) == "starts again from the beginning, attempt 2: x"
     assert gone.data["by"] == "ann~high"
     (line,) = timeline(found, at(200)).jobs
     assert [one.outcome for one in line.tasks[0].attempts] == [AttemptOutcome.PREEMPTED, AttemptOutcome.FINISHED]

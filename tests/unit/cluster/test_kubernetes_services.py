@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.services.applying import Applier, _refusal, workloads_first
+from paictl.cluster.kubernetes.services.data import DataKeeper
 from paictl.cluster.kubernetes.services.drift import additions, drift_of, removal
 from paictl.cluster.kubernetes.services.images import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import Kinds, digest_of, marked, rank_of
@@ -395,6 +396,35 @@ def test_who_waits_for_another_administrator_applies_what_is_newest_then(tmp_pat
     services.refresh_service("demo")
     assert [one["data"]["word"] for one in applied.seen] == ["new"]
     assert services.loaded("demo") == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "failed", "reason"),
+    [
+        ("applying", False, True, "was applied only in part, by somebody"), ("stopped", False, False, "stopped"),
+        ("running", False, True, "is gone: Deployment paictl-system/demo"),
+    ],
+)  # fmt: skip
+def test_a_service_is_seen_as_it_was_left(state: str, running: bool, failed: bool, reason: str) -> None:
+    kube = FakeKube({"/api/v1/namespaces/paictl-system": {"metadata": {"name": "paictl-system"}}})
+    item = Item(("apps/v1", "Deployment"), "paictl-system", "demo")
+    with Records(kube).held("demo") as held:
+        held.note(state=state, since="2026-11-22T05:00:00Z", items=(item,))
+    (view,) = KubeServices(kube, VersionStore(kube), str).services()
+    assert (view.name, view.running, view.failed, view.ready) == ("demo", running, failed, False)
+    assert view.reason == reason
+
+
+def test_the_data_that_paictl_keeps_of_a_service_is_counted_and_destroyed() -> None:
+    kube = FakeKube()
+    for word in ("old", "new"):
+        KubernetesCluster(kube.again(), "fake").push({SERVICES: LEAST, "word": word}, word)
+    applied: Any = SimpleNamespace(ours=lambda *_: [])
+    keeper, record = DataKeeper(kube, Kinds(kube), applied), ServiceRecord("cluster-configuration")
+    assert keeper.lines(record) == ["2 versions of the configuration"]
+    keeper.destroy(record)
+    assert keeper.lines(record) == []
+    assert list(kube.of("configmaps")) == []
 
 
 def test_a_first_start_that_is_refused_leaves_no_record_and_others_are_kept() -> None:

@@ -187,10 +187,13 @@ def test_kais_leaf_queues_and_volcanos_guarantees() -> None:
         named("dep", {"resources": {"gpu": {"quota": -1}}}),
         named("ml", {"parentQueue": "dep", "resources": {"gpu": {"quota": 12, "limit": 20}}}),
         named("half", {"parentQueue": "dep", "resources": {"gpu": {"quota": 1.5}}}),
+        named("cpu", {"parentQueue": "dep", "resources": {}}),
     ]
     found = read(Server(scheduling_run_ai__queues=queues))
     assert [(share.name, share.asks[0].devices) for share in found.shares] == [("half", 1), ("ml", 12)]
-    assert "Queue half has a quota of 1.5 devices, which is not a whole number of cells" in found.remarks
+    assert [remark for remark in found.remarks if "a quota of" in remark] == [
+        "Queue half has a quota of 1.5 devices, which is not a whole number of cells"
+    ]
     gpu = {"nvidia.com/gpu": 8}
     volcano = [
         named("root", {"capability": gpu}),

@@ -75,6 +75,10 @@ def test_each_task_of_the_role_gets_a_port_that_leads_to_it_alone(ann: FakeJobs)
     assert {"name": "PAI_CONTAINER_SSH_PORT", "value": str(port["targetPort"])} in container["env"]
     assert "ports" not in works["ps"]["spec"]["containers"][0]
     assert not [one for one in works["ps"]["spec"]["volumes"] if one["name"] == "ssh"]
+    mounts = {role: {one["name"]: one for one in work["spec"]["containers"][0]["volumeMounts"]}
+              for role, work in works.items()}  # fmt: skip
+    assert mounts["worker"]["ssh"] == {"name": "ssh", "mountPath": MOUNTED, "readOnly": True}
+    assert "ssh" not in mounts["ps"]
 
 
 def test_the_account_s_keys_and_the_job_s_own_are_let_in_and_the_private_ones_stay_in_the_secret(ann: FakeJobs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -66,6 +67,17 @@ def test_a_process_of_this_machine_keeps_out_while_it_runs_and_not_any_more() ->
         other.wait()
     assert held.left_over
     refuse_locked(site(held))
+
+
+@pytest.mark.parametrize("error", [KeyError("uid not found"), OSError("No username set in the environment")])
+def test_a_user_without_a_name_holds_the_lock_by_number(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13 raises `OSError`; those before it raise `KeyError`."""
+
+    def nameless() -> str:
+        raise error
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert holder("deploy apply", NOW).who.startswith(f"{os.getuid()}@")
 
 
 def test_a_number_that_another_process_has_now_is_left_over() -> None:

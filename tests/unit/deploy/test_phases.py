@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import tarfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,14 +16,19 @@ from typing import Any, cast
 import pytest
 
 from paictl.deploy import installing
+from paictl.deploy import phases as phases_module
+from paictl.deploy.apply import PhaseTimes, _write_plan, raise_first
 from paictl.deploy.artifacts import Artifact, ArtifactKind
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.installing import PushArtifacts
 from paictl.deploy.inventory import Machine, Role
-from paictl.deploy.phases import phases
-from paictl.deploy.site import Site, pack, pack_folder
+from paictl.deploy.phases import HostChange, LockForChanges, phases
+from paictl.deploy.site import DeployError, Site, pack, pack_folder
 from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
 from paictl.deploy.versions import Version
+from paictl.errors import ExitCode
+from paictl.plan.events import PhaseBegan, PhaseDone, PhaseFailed, RunEnded
+from paictl.plan.run import PhaseOutcome, PhaseStatus
 from tests.unit.deploy.loading import load
 
 SITE = cast("Site", None)
@@ -34,6 +41,45 @@ def test_nothing_goes_on_behind_a_phase_that_failed() -> None:
         assert len(ids) == len(set(ids)) > 5
         for number, one in enumerate(line):
             assert one.needs == frozenset(ids[:number]), one.id
+
+
+def test_the_first_phase_that_failed_is_told() -> None:
+    error = DeployError("no room", exit_code=ExitCode.PARTIAL)
+    blocked = PhaseOutcome("c", PhaseStatus.BLOCKED, by="b")
+    done, failed = PhaseOutcome("a", PhaseStatus.DONE), PhaseOutcome("b", PhaseStatus.FAILED, error)
+    raise_first((done,))
+    with pytest.raises(DeployError, match="no room"):
+        raise_first((done, failed, blocked))
+
+
+def test_the_seconds_of_each_phase_are_kept_for_nobody_else(tmp_path: Path) -> None:
+    now = [datetime(2026, 11, 22, tzinfo=UTC)]
+    times = PhaseTimes(tmp_path, lambda: now[0])
+    for phase, seconds, end in (("a", 2.5, PhaseDone("a")), ("b", 1.0, PhaseFailed("b", "no"))):
+        now[0] += timedelta(minutes=1)
+        times(PhaseBegan(phase, 1, 2))
+        now[0] += timedelta(seconds=seconds)
+        times(end)
+    times(RunEnded(ok=False))
+    (file,) = tmp_path.iterdir()
+    assert (file.name, file.stat().st_mode & 0o777) == ("times.json", 0o600)
+    assert json.loads(file.read_text()) == {"a": 2.5, "b": 1.0}
+
+
+def test_a_plan_is_kept_with_its_run_for_nobody_else(tmp_path: Path) -> None:
+    folder: Any = SimpleNamespace(path=tmp_path)
+    _write_plan(folder, [HostChange("runtime", "w1", ("containerd 2.1 -> 2.2",))])
+    (file,) = tmp_path.iterdir()
+    assert (file.name, file.stat().st_mode & 0o777) == ("plan.json", 0o600)
+    assert json.loads(file.read_text()) == [{"phase": "runtime", "host": "w1", "what": ["containerd 2.1 -> 2.2"]}]
+
+
+@pytest.mark.parametrize("due", [(), (HostChange("runtime", "w1", ("x",)),)])
+def test_nobody_is_kept_out_where_nothing_is_to_be_changed(
+    due: tuple[HostChange, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases_module, "planned", lambda _: due)
+    assert (LockForChanges(SITE).should_run() == "") is bool(due)
 
 
 def test_what_is_pushed_is_the_run_s_own_and_what_a_killed_run_left_goes(

@@ -65,7 +65,8 @@ def test_what_is_no_version_is_refused(said: str) -> None:
         version_of(said)
 
 
-NUMBERS = st.builds(Version, st.just(1), st.integers(36, 38), st.integers(0, 2))
+OLDER = st.builds(Version, st.just(1), st.integers(36, 37), st.integers(0, 2))
+NUMBERS = st.just(Version(1, 37, 2)) | OLDER  # a refused plan shows nothing: few may be newer than the target
 MASTERS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=3)
 WORKERS = st.lists(NUMBERS, max_size=5)
 

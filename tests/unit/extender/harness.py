@@ -90,6 +90,8 @@ class FakeServer:
         if (error := self.refuse.get(part) or self.refuse.get(f"{part} {name}")) is not None:
             raise error
         if method == "PATCH":
+            if body["metadata"].get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+                raise KubeError("the UID in the precondition is another", status=409, reason="Conflict")
             found["metadata"]["annotations"] |= body["metadata"].get("annotations", {})
             for condition in body.get("status", {}).get("conditions", ()):
                 known = found["status"].setdefault("conditions", [])

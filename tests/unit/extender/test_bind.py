@@ -10,7 +10,7 @@ import pytest
 
 from paictl.cluster.pods.recovering import recovered
 from paictl.doors import views
-from paictl.doors.binder import not_bound
+from paictl.doors.binder import booked, not_bound
 from paictl.doors.table import pod_ref
 from paictl.extender.verbs import bind, requested
 from paictl.extender.wire import BindArgs
@@ -100,6 +100,21 @@ def test_a_gang_of_which_one_binding_is_refused_comes_out_whole(harness: Harness
     harness.server.refuse.clear()
     assert harness.run(made[1]) == nodes[1]
     assert sorted(one["spec"]["nodeName"] for one in made) == sorted(nodes)
+
+
+@pytest.mark.parametrize(("same_node", "same_place"), [(True, True), (True, False), (False, True)])
+def test_what_another_process_has_bound_counts_if_it_is_the_same(
+    harness: Harness, same_node: bool, same_place: bool
+) -> None:
+    """The answer to a binding was lost, or the process before had decided otherwise."""
+    made = gang("g", 1, 2)[0]
+    (node,) = harness.ask(made).names
+    binding = booked(harness.core, pod_ref(made))
+    assert binding is not None
+    noted = binding.annotations[BIND_INFO]
+    made["spec"]["nodeName"] = node if same_node else next(name for name in NODES if name != node)
+    made["metadata"]["annotations"][BIND_INFO] = noted if same_place else f"{noted}\n"
+    assert harness.bind(made, node) == ("" if same_node and same_place else "already assigned")
 
 
 def test_another_pod_of_the_name_is_not_bound(harness: Harness) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.nodes import NodeStatus
+from paictl.doors import gangs
 from paictl.doors.core import DoorOptions
 from paictl.doors.deciding import preempt_unasked
 from paictl.doors.table import pod_ref
@@ -30,15 +31,22 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     harness.reconciler.reconcile()
     evicted = harness.evictions()
     assert evicted == [f"POST eviction low-{i}" for i in range(3)]
+    (nominated,) = harness.server.sent("PATCH status high-0")
+    assert nominated["metadata"]["uid"] == "uid-high-0"
+    assert nominated["status"]["nominatedNodeName"] in NODES
     noted = [harness.server.pods[f"default/low-{i}"]["metadata"]["annotations"] for i in range(3)]
     assert [one["paictl.io/preempted-for"] for one in noted] == ["default/high"] * 3
     assert [harness.reasons_of(f"low-{i}") for i in range(3)] == [["Preempted"]] * 3
     assert harness.reasons_of("high-0") == ["Preempting"]
     harness.reconciler.reconcile()
     assert len(harness.evictions()) == 3, "not asked to go twice"
+    assert harness.reconciler.evicted == 3
+    assert gangs.vacant(harness.core) == set()
     for i in range(3):
         harness.delete(f"low-{i}")
+    assert gangs.vacant(harness.core) == {"default/high"}
     assert harness.run(high) in NODES
+    assert gangs.vacant(harness.core) == set()
 
 
 def test_nobody_is_bound_to_a_place_that_has_gone_bad_since_its_victims_were_chosen(harness: Harness) -> None:
@@ -348,7 +356,8 @@ def test_the_preempt_verb_names_victims_where_kube_scheduler_evicts() -> None:
         harness.run(made)
     high = gang("high", 1, 4, priority=5)[0]
     assert "preempted for" in harness.ask(high).failed["n0"]
-    found = candidates(harness.core, PreemptArgs(high, {name: Victims() for name in NODES}))
+    found = candidates(harness.core, PreemptArgs(high, {name: Victims((), 2) for name in NODES}))
+    assert {one.violations for one in found.values()} == {2}, "of budgets, as kube-scheduler has counted them"
     assert sorted(uid for one in found.values() for uid in one.uids) == [f"uid-low-{i}" for i in range(3)]
     harness.reconciler.reconcile()
     assert not harness.evictions()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.doors.core import NotServingError
+from paictl.doors.views import explain_pod
 from paictl.extender.verbs import filter_nodes
 from paictl.extender.wire import FilterArgs
 from paictl.placer.pins import pin_patch
@@ -69,6 +70,17 @@ def test_devices_that_the_configuration_no_longer_has_are_told(harness: Harness)
     harness.open(NODES)
     assert harness.reasons_of("a-0") == harness.reasons_of("a-1") == ["GuaranteeLost"]
     assert "does not have all of its devices" in harness.recorded[0].message
+    explanation = explain_pod(harness.core, "default", "a-0")
+    assert "  It lost its guarantee and keeps running without one." in explanation["text"]
+    assert explanation["hold"] == "unaccounted"
+
+
+def test_a_guarantee_that_a_restart_does_not_find_is_lost_to_nobody(harness: Harness) -> None:
+    harness.run(gang("a", 1, 4)[0])
+    harness.begin(spec(virtualClusters={"B": CONFIG["virtualClusters"]["B"]}))
+    harness.open(NODES)
+    explanation = explain_pod(harness.core, "default", "a-0")
+    assert explanation["text"][1:] == ["  It lost its guarantee and keeps running without one."]
 
 
 def test_lazy_preemption_is_told(harness: Harness) -> None:
@@ -77,6 +89,9 @@ def test_lazy_preemption_is_told(harness: Harness) -> None:
     harness.run(gang("next", 1, 4, priority=5)[0])
     assert harness.reasons_of("lazy-0") == ["GuaranteeLost"]
     assert "group default/next took its cells" in harness.recorded[0].message
+    explanation = explain_pod(harness.core, "default", "lazy-0")
+    assert "  It lost its guarantee to default/next and keeps running without one." in explanation["text"]
+    assert explanation["hold"] == "lazily preempted"
 
 
 def test_a_pod_that_contradicts_itself_is_told_and_holds_nothing(harness: Harness) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.doors import server
+from paictl.doors import server, views
 from paictl.doors.metrics import count
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
@@ -79,6 +79,7 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         "default/full": "Running",
         "default/late": "Waiting",
     }
+    assert [job["number"] for job in picture["jobs"]] == [1, 2]
     status, page = caller.call("GET", "/", headers={"Accept": "text/html"})
     assert status == 200
     assert "default/late" in page
@@ -100,6 +101,15 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text
+
+
+def test_a_gang_that_waits_is_one_job(harness: Harness) -> None:
+    for made in gang("full", 3, 4):
+        harness.run(made)
+    for made in gang("late", 2, 4):
+        harness.ask(made)
+    jobs = views.picture(harness.core, "c").jobs
+    assert [(job.key, job.number) for job in jobs] == [("default/full", 1), ("default/late", 2)]
 
 
 def test_an_explanation_is_in_the_language_of_its_reader_also_from_memory(

@@ -75,6 +75,29 @@ def test_only_so_many_wait_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(look())
 
 
+def test_an_answer_is_made_again_after_a_change_and_seldom(harness: Harness) -> None:
+    clock = Clock()
+    cache = views.ViewCache(clock)
+    made: list[float] = []
+
+    def make() -> bytes:
+        made.append(clock.now)
+        clock.now += 1
+        return str(clock.now).encode()
+
+    assert [cache.get("/", harness.core, make) for _ in range(2)] == [b"1.0"] * 2
+    clock.now = 100.0
+    assert cache.get("/", harness.core, make) == b"1.0", "nothing has changed"
+    harness.run(gang("g", 1, 4)[0])
+    assert cache.get("/", harness.core, make) == b"101.0"
+    harness.delete("g-0")
+    clock.now += 8.5
+    assert cache.get("/", harness.core, make) == b"101.0", "a tenth of the time"
+    clock.now += 2
+    cache.get("/", harness.core, make)
+    assert made == [0.0, 100.0, 111.5]
+
+
 def test_explaining_again_and_again_is_refused_and_filter_is_answered(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

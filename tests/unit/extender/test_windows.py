@@ -13,6 +13,7 @@ from paictl.cluster.movetotals import MoveTotal, totals_text
 from paictl.cluster.reservations import KEY as RESERVATIONS
 from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping, views
+from paictl.doors.health import DoorWindows
 from paictl.doors.metrics import DoorMetrics
 from paictl.doors.windows import now_of
 from paictl.remote.kube.client import Json, KubeError
@@ -73,6 +74,13 @@ def test_only_who_ends_in_time_gets_a_node_of_the_window(
         reason = harness.core.table.by_uid["uid-g-0"].cached
         assert reason is not None
         assert "maintenance windows close n0, n1, n2 and 1 more to it" in reason.reason
+
+
+def test_the_nodes_that_are_left_follow_from_both_sets() -> None:
+    windows, closed = DoorWindows(), frozenset({"n1"})
+    for nodes in (frozenset({"n0", "n1"}), frozenset({"n1", "n2"}), frozenset({"n1", "n2"})):
+        assert windows.left(nodes, closed) == nodes - closed
+    assert windows.left(nodes, frozenset()) == nodes
 
 
 def test_a_promise_is_kept_by_another_node(harness: Harness) -> None:

@@ -189,14 +189,17 @@ def test_a_pod_keeps_a_device_that_turns_bad_and_is_told(placer: ClaimingPlacer)
     assert not placer.core.health.bad_devices
 
 
-def test_claims_that_disagree_with_the_annotation_are_told_after_a_restart(placer: ClaimingPlacer) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_claims_that_disagree_with_the_annotation_are_told_once_bound(placer: ClaimingPlacer, restart: bool) -> None:
     placer.create_claiming(gang("a", 1, 1), 1)
     placer.round()
     (held,) = placer.server.played.claims["default/a-0"]["status"]["allocation"]["devices"]["results"]
     held["device"] = f"gpu-{(int(held['device'][-1]) + 1) % 4}"
     placer.server.pods["default/a-0"]["spec"]["nodeName"] = placer.node("a-0")
-    placer.begin()
-    assert "DevicesDisagree" in placer.reasons("a-0")
+    if restart:
+        placer.begin()
+    placer.tell()
+    assert placer.reasons("a-0").count("DevicesDisagree") == 1
 
 
 def test_where_claims_cannot_be_had_a_pod_with_claims_waits(placer: ClaimingPlacer) -> None:

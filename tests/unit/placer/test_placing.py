@@ -20,6 +20,7 @@ from paictl.doors import reclaim
 from paictl.doors.core import Binding, DoorOptions
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import PodEntry
+from paictl.placer import pins as pins_module
 from paictl.placer.core import PlacerCore
 from paictl.placer.pins import Pinner, pin_patch
 from paictl.placer.placing import _Fitting, place_round
@@ -448,7 +449,12 @@ def test_what_is_remembered_of_nodes_is_what_would_be_found_now(
     assert {0, len(NODES)} < set(asked), "from empty nodes to full ones"
 
 
-def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(placer: Placer) -> None:
+@pytest.mark.parametrize("workers", [4, 2])
+def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(pins_module, "WORKERS", workers)  # with two, the other questions wait and are cancelled
+    placer = Placer()
     placer.create(gang("g", 4, 2))
     (pins,) = placer.place()
     asked, ended = threading.Event(), threading.Event()
@@ -460,10 +466,12 @@ def test_a_gang_about_which_not_all_was_asked_is_not_pinned_when_the_term_ends(p
     placer.server.asking = ask
     placer.pinner.pin_soon(pins)
     assert asked.wait(10)
+    end = time.monotonic() + 10
+    while placer.pinner._asking._work_queue.qsize() < 4 - workers and time.monotonic() < end:
+        time.sleep(0.01)
     placer.pinner.stop()
     ended.set()
     entries = [placer.core.table.by_uid[f"uid-g-{i}"] for i in range(4)]
-    end = time.monotonic() + 10
     while any(entry.binding for entry in entries) and time.monotonic() < end:
         time.sleep(0.01)
     assert not any(entry.binding for entry in entries), "they were given up"

@@ -79,6 +79,8 @@ def test_a_pin_that_was_not_taken_is_sent_again(placer: Unanswered) -> None:
     placer.round()
     assert not placer.node("g-0")
     placer.server.refuse.clear()
+    placer.round()
+    assert not placer.node("g-0"), "it pauses first"
     placer.now += 1
     placer.round()
     assert placer.node("g-0")

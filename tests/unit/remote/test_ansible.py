@@ -145,6 +145,7 @@ def test_secrets_are_starred_out_of_events_and_logs(tmp_path: Path) -> None:
     _, heard = collected(tmp_path, event("runner_on_failed", "a", res={"msg": "bad pw s3cret!"}), secrets=("s3cret!",))
     assert heard[-1].message == "bad pw ******"
     assert "s3cret" not in (tmp_path / "hosts" / "a.log").read_text()
+    assert (tmp_path / "hosts").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_private_folder_is_ours_alone_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

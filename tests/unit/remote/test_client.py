@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from paictl.errors import PaictlError
+from paictl.remote.kube import client as client_module
 from paictl.remote.kube.client import KubeClient, KubeError, NoAnswerError, connect, route
 
 MANY = 1203
@@ -83,6 +84,15 @@ def client(folder: Path, server: str, proxy: str | None = None) -> KubeClient:
         })
     )  # fmt: skip
     return connect(folder / "conf")
+
+
+def test_in_a_pod_a_kubeconfig_that_is_named_goes_before_the_pod_s_own_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_in_cluster", lambda: True)
+    assert client(tmp_path, "https://10.0.0.1:6443").server == "https://10.0.0.1:6443"
+    with pytest.raises(PaictlError, match="the pod's own credentials cannot be used"):
+        connect()
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/k8s/clusters/c-1", "/k8s/clusters/c-1/"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 import struct
@@ -29,6 +30,27 @@ def listening() -> Iterator[socket.socket]:
 def _client(port: int) -> Any:
     library = SimpleNamespace(configuration=kubernetes.client.Configuration())
     return SimpleNamespace(server=f"http://127.0.0.1:{port}", where="test", library=lambda: library)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({"status": "Success"}, 0),
+        (
+            {"status": "Failure", "details": {"causes": [{"reason": "Other"}, {"reason": "ExitCode", "message": "3"}]}},
+            3,
+        ),
+        ({"status": "Failure", "message": "no such container", "details": {"causes": [{"reason": "X"}]}}, None),
+        (None, None),
+    ],
+)
+def test_the_exit_code_is_what_the_server_sends_last(status: Any, code: int | None) -> None:
+    session = SimpleNamespace(read_channel=lambda _number, timeout: json.dumps(status) if status else "")  # noqa: ARG005
+    if code is not None:
+        assert podstreams._exit_code(session, _client(1)) == code
+        return
+    with pytest.raises(NoAnswerError, match="no such container" if status else "the connection broke off"):
+        podstreams._exit_code(session, _client(1))
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(

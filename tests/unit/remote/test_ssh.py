@@ -16,6 +16,7 @@ import pytest
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.remote.inventory import Host, HostKey, Inventory, Login, remember
+from paictl.remote.ssh import command
 from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
 from paictl.remote.ssh.link import SshOptions, shell_command
 from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
@@ -66,6 +67,17 @@ class SlowInput(BytesIO):
 def test_output_is_not_lost_that_comes_together_with_the_end(sshd: Server, tmp_path: Path) -> None:
     """Output, exit code and end all arrive after stdout was looked at, and before it is asked whether that was all."""
     assert run(sshd, tmp_path, "echo late", stdin=SlowInput()).stdout == "late\n"
+
+
+def test_of_much_output_the_beginning_is_kept_and_every_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_KEPT", 10)
+    lines: list[tuple[str, str]] = []
+    stream = command._Stream("out", lambda name, line: lines.append((name, line)))
+    for number in range(9):
+        stream.add(f"line {number}\n".encode())
+    stream.add(b"", final=True)
+    assert stream.text == "line 0\nline 1\n"
+    assert lines == [("out", f"line {number}") for number in range(9)]
 
 
 def test_lines_come_as_they_are_written(sshd: Server, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from paictl.scheduler.defrag import NoRoom, Obstacle, RoomPlan, RoomRequest, find_room, weight_of, why_outrun
-from paictl.scheduler.defrag.targets import free_devices
+from paictl.scheduler.defrag.targets import free_devices, room_of
 from paictl.scheduler.defrag.trial import Trials
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import LeafHealth, NodeHealth, PodGone
@@ -32,6 +32,7 @@ from tests.unit.scheduler.defrag_cases import (
     start,
     users,
 )
+from tests.unit.scheduler.support import config, healthy, pod
 
 CASES = int(os.environ.get("PAICTL_DEFRAG_CASES", "30"))
 NODES = 64 if CASES > 100 else 16
@@ -85,6 +86,14 @@ def test_no_plan_weighs_more_than_the_optimum_allows(seed: int) -> None:
     check_sound(case, plan)
     below = plan.weight if plan.exact else int(plan.weight / MOST_RATIO)
     assert optimum(case, below=below, most=size) is None
+
+
+def test_the_room_of_a_gang_is_a_cell_for_each_of_its_pods() -> None:
+    state = healthy(config(A={"NODE": 2})).state
+    assert room_of(state, pod("g", "A", 4, pods=2)) == RoomRequest(2, "NODE", "A")
+    assert room_of(state, pod("g", "A", 2, priority=-1)) == RoomRequest(1, "SWITCH")
+    assert room_of(state, pod("g", "A", 3)) is None, "no cell has three"
+    assert room_of(state, pod("g", "A", 4, pinned_id="p")) is None
 
 
 @pytest.mark.parametrize("seed", range(0, 10 * CASES, 10))

@@ -282,6 +282,23 @@ def test_all_pods_of_a_group_say_the_same_of_it(field: str, change: dict[str, An
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize("group", ["a", "z"])
+def test_a_pod_that_runs_belongs_to_no_other_group(group: str, repair: bool) -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    run(engine, pod("v", "A", 4, group="m"))
+    with pytest.raises(RequestError, match="already belongs to group m"):
+        engine.plan(pod("v", "A", 4, group=group, repair=repair))
+
+
+def test_who_waits_says_what_the_last_view_lacks() -> None:
+    engine = healthy(config(A={"NODE": 1}))
+    run(engine, pod("v", "A", 2))
+    decision = engine.plan(pod("w", "A", 4))
+    assert isinstance(decision, Wait)
+    assert decision.reason == "insufficient capacity in VC A, chain POOL: 4 leaf cells needed, 2 free"
+
+
 def test_a_pod_does_not_wait_in_two_groups() -> None:
     engine = healthy(config(A={"NODE": 2}))
     for uid in ("v", "w"):

@@ -186,6 +186,17 @@ def test_lazily_preempted_and_reserving_groups_are_named_for_what_they_are() -> 
     assert changes(found)[ChangeKind.END].groups[0].group == "default/taker"
 
 
+def test_more_quota_goes_first_to_a_gang_that_lost_its_guarantee() -> None:
+    """It asks for its guarantee again after the restart that more quota needs: a cell alone would be for it."""
+    engine = healthy(config(A={"NODE": 1}, B={"NODE": 1}))
+    run(engine, pod("lazy", "A", 4, lazy_preemption=True))
+    run(engine, pod("taker", "A", 4, priority=5))
+    assert engine.state.groups.by_name["default/lazy"].virtual is None
+    quota = changes(explain(engine, pod("late", "A", 4)))[ChangeKind.QUOTA].quota
+    assert quota is not None
+    assert quota.number == 2
+
+
 def test_an_opportunistic_pod_is_told_who_uses_the_cluster() -> None:
     engine = healthy(config(A={"NODE": 4}))
     for name in ("a", "b", "c", "d"):
