@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,21 +35,55 @@ class ThemisParameters(Parameters):
     most: int = parameter(4096, "number of jobs that a decision considers: running ones, then the oldest", least=1)
 
 
-class _Account:
-    """A job, its remaining work and the time for which it had run at the last decision (ms), and the time that its past
-    work would have taken alone."""
+class _Candidate(NamedTuple):
+    """A job, and what decides where it fits."""
 
-    __slots__ = ("alike", "gpus", "isolated", "job", "left", "ran", "scale", "submit")
+    job: JobView
+    gpus: int
+    alike: tuple[int, Hashable]
+    """Equal for jobs that fit in the same places: where one of them finds none, no other does."""
 
-    def __init__(self, job: JobView, scale: float, group: Hashable) -> None:
-        self.job = job
-        self.gpus, self.submit = job.gpus, job.submit
-        self.alike = job.gpus, group
-        """Equal for jobs that fit in the same places: where one of them finds none, no other does."""
-        self.left = float(job.work)
-        self.isolated = self.ran = 0.0
-        self.scale = scale
-        """Milliseconds of time alone for each millisecond of work."""
+
+class _Accounts:
+    """A row of numbers for each job, in the order of arrival, with which the program can compute as they are."""
+
+    _ROW = np.dtype(
+        [
+            ("number", int),
+            ("gpus", float),
+            ("submit", float),
+            ("scale", float),  # time alone for each millisecond of work
+            ("left", float),  # work that remained at the last decision (ms)
+            ("alone", float),  # time that its past work would have taken alone (ms)
+            ("ran", float),  # time for which it had run at the last decision (ms)
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._memory = np.zeros(64, self._ROW)
+        self._count = 0
+
+    @property
+    def rows(self) -> Any:
+        """Of all jobs; what is written into them stays."""
+        return self._memory[: self._count]
+
+    def add(self, job: JobView, scale: float) -> None:
+        """Append a job that has just arrived."""
+        if self._count == len(self._memory):
+            self._memory = np.concatenate((self._memory, np.zeros_like(self._memory)))
+        self._memory[self._count] = job.number, job.gpus, job.submit, scale, job.work, 0, 0
+        self._count += 1
+
+    def remove(self, job: JobView) -> None:
+        """Forget a job."""
+        place = int(self.places([job.number])[0])
+        self._memory[place : self._count - 1] = self._memory[place + 1 : self._count]
+        self._count -= 1
+
+    def places(self, numbers: Sequence[int]) -> Any:
+        """Positions of jobs among the rows: job numbers rise with the arrival."""
+        return np.searchsorted(self.rows["number"], numbers)
 
 
 class Themis(Policy):
@@ -79,11 +113,14 @@ class Themis(Policy):
 
     def __init__(self, parameters: ThemisParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)
-        self._accounts: dict[int, _Account] = {}
-        """In the order of arrival."""
-        self._running: dict[int, _Account] = {}
+        self._accounts = _Accounts()
+        self._candidates: dict[int, _Candidate] = {}
+        """By job number, in the order of arrival."""
+        self._running: dict[int, JobView] = {}
         self._present = 0
         """Number of jobs at the last decision, which scales the work done since."""
+        self._settled = self.now
+        """When the last decision was made; those that run have run since."""
         self._idle = PLACEMENTS[self.p.placement](self.cluster)
         """The cluster without jobs, on which it is tried which ones would fit."""
         self._decisions = 0
@@ -98,13 +135,15 @@ class Themis(Policy):
         if not (moment.arrived or moment.ended):
             return
         for job in moment.ended:
-            del self._accounts[job.number]
+            self._accounts.remove(job)
+            del self._candidates[job.number]
             self._running.pop(job.number, None)
         self._settle()
         for job in moment.arrived:
-            self._accounts[job.number] = _Account(job, self._scale(job), self._idle.group(job))
-        self._present = len(self._accounts)
-        if self._accounts:
+            self._accounts.add(job, self._scale(job))
+            self._candidates[job.number] = _Candidate(job, job.gpus, (job.gpus, self._idle.group(job)))
+        self._present = len(self._candidates)
+        if self._candidates:
             self._switch(self._chosen(self._ranked()))
 
     def _scale(self, job: JobView) -> float:
@@ -114,54 +153,57 @@ class Themis(Policy):
 
     def _settle(self) -> None:
         """Account for the work of running jobs since the last decision, by their isolated share of that time."""
-        part = -(-self.cluster.size // max(self._present, 1))
-        for account in self._running.values():
-            remaining = account.job.remaining(self.now) / ONE
-            account.isolated += (account.left - remaining) * account.scale / min(1.0, part / account.gpus)
-            account.left, account.ran = remaining, account.job.ran(self.now)
+        if self._running:
+            remaining = [job.remaining(self.now) for job in self._running.values()]
+            left = np.fromiter(remaining, float, len(remaining)) / ONE
+            places = self._accounts.places(list(self._running))
+            rows = self._accounts.rows[places]
+            shares = isolated_shares(rows["gpus"], self.cluster.size, self._present)
+            rows["alone"] += (rows["left"] - left) * rows["scale"] / shares
+            rows["left"] = left
+            rows["ran"] += self.now - self._settled
+            self._accounts.rows[places] = rows
+        self._settled = self.now
 
     # --- the ranking
 
-    def _ranked(self) -> list[_Account]:
-        """Jobs by how far they lag behind their share, the furthest first."""
+    def _ranked(self) -> list[int]:
+        """Numbers of the jobs by how far they lag behind their share, the furthest first."""
         self._decisions += 1
-        accounts = self._considered()
-        count = len(accounts)
-        gpus = np.fromiter((account.gpus for account in accounts), float, count)
-        remaining = np.maximum(np.fromiter((account.left for account in accounts), float, count), 1.0)
-        scale = np.fromiter((account.scale for account in accounts), float, count)
-        done = np.fromiter((account.isolated for account in accounts), float, count)
-        age = self.now - np.fromiter((account.submit for account in accounts), float, count)
-        alone = done + remaining * scale / isolated_shares(gpus, self.cluster.size, self._present)
-        shares = fair_shares(Demands(gpus, remaining, age, alone), self.cluster.size)
-        ran = np.fromiter((account.ran for account in accounts), float, count)
+        rows = self._considered()
+        gpus, ran = rows["gpus"], rows["ran"]
+        left = np.maximum(rows["left"], 1.0)
+        alone = rows["alone"] + left * rows["scale"] / isolated_shares(gpus, self.cluster.size, self._present)
+        shares = fair_shares(Demands(gpus, left, self.now - rows["submit"], alone), self.cluster.size)
         lag = np.where(ran > 0, shares / np.maximum(ran, 1.0), shares * _NEVER_RAN)
-        order = np.lexsort((self._dice.permutation(count), -_rounded(lag)))
-        return [accounts[place] for place in order.tolist()]
+        order = np.lexsort((self._dice.permutation(len(rows)), -_rounded(lag)))
+        numbers: list[int] = rows["number"][order].tolist()
+        return numbers
 
-    def _considered(self) -> Sequence[_Account]:
-        accounts = list(self._accounts.values())
-        if len(accounts) <= self.p.most:
-            return accounts
-        waiting = (account for account in accounts if account.job.number not in self._running)
-        room = max(0, self.p.most - len(self._running))
-        return [*self._running.values(), *(account for account, _ in zip(waiting, range(room), strict=False))]
+    def _considered(self) -> Any:
+        rows = self._accounts.rows
+        if len(rows) <= self.p.most:
+            return rows
+        running = self._accounts.places(list(self._running))
+        waiting = np.delete(np.arange(len(rows)), running)
+        return rows[np.concatenate((running, waiting[: max(0, self.p.most - len(running))]))]
 
     # --- places
 
-    def _chosen(self, ranked: Iterable[_Account]) -> list[JobView]:
+    def _chosen(self, ranked: Iterable[int]) -> list[JobView]:
         """The jobs that fit on an idle cluster, one after another; jobs that do not fit are skipped."""
         trial, free = self._idle.trial(), self._idle.free
         chosen: list[JobView] = []
         full: set[tuple[int, Hashable]] = set()
-        for account in ranked:
-            if account.alike in full or account.gpus > free:
+        for number in ranked:
+            job, gpus, alike = self._candidates[number]
+            if gpus > free or alike in full:
                 continue
-            if not trial.take(account.job, account.gpus):
-                full.add(account.alike)
+            if not trial.take(job, gpus):
+                full.add(alike)
                 continue
-            chosen.append(account.job)
-            free -= account.gpus
+            chosen.append(job)
+            free -= gpus
             if not free:
                 break
         return chosen
@@ -170,14 +212,14 @@ class Themis(Policy):
         """Make exactly these jobs run: stop and start jobs, and move running ones only if nothing else helps."""
         wanted = {job.number: job for job in chosen}
         for number in [number for number in self._running if number not in wanted]:
-            self.preempt(self._running.pop(number).job)
+            self.preempt(self._running.pop(number))
         new = [job for number, job in wanted.items() if number not in self._running]
         if not new:
             return
         largest_first = sorted(new, key=lambda job: (-job.gpus, job.number))
         if (placed := self._placed(largest_first)) is None:
-            for account in self._running.values():
-                self.placement.give(self.held(account.job))
+            for job in self._running.values():
+                self.placement.give(self.held(job))
             largest_first = sorted(chosen, key=lambda job: (-job.gpus, job.number))
             placed = self._placed(largest_first) or self._placed(chosen) or {}  # in this order they were found to fit
         changed = [job for job in chosen if job.number in placed and placed[job.number] != self.held(job)]
@@ -187,7 +229,7 @@ class Themis(Policy):
         for job in changed:
             self.act(Start(job, placed[job.number]))
             self.hold(job, placed[job.number])
-            self._running[job.number] = self._accounts[job.number]
+            self._running[job.number] = job
 
     def _placed(self, jobs: Iterable[JobView]) -> dict[int, Devices] | None:
         """Devices by job number, taken in this order; None, and nothing changes, if a job does not fit."""

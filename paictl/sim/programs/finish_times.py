@@ -1,25 +1,25 @@
 """Themis' ratio on devices of one kind: the least worst one, and the shares of time that keep it.
 
 With a share `x` of its time a job ends after `age + left / x`; in isolation it would take `alone`. The share that a job
-needs for a ratio falls as the ratio rises: the least ratio is where all needs are at most 1 and fit on the devices,
-which a bisection finds without a solver. All times have the same unit.
+needs for a ratio falls as the ratio rises: the least ratio is where all needs are at most 1 and fit on the devices.
+Both this ratio and the price of a device below are roots of convex functions, to which Newton's method comes from one
+side: no solver is needed. All times have the same unit.
 """
 
 from __future__ import annotations
 
-from math import exp, log
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import brentq
 
 from paictl.frozen import frozen
 
-_STEPS: Final = 45
+_STEPS: Final = 100
+"""Steps of Newton's method at most; it needs about five."""
 _SLACK: Final = 1e-9
 """Share of the devices below which nothing counts as left over."""
 _EXACT: Final = 1e-14
-"""How exact the logarithm of a price is."""
+"""Relative error at which a root counts as reached."""
 _DIGITS: Final = 12
 """Significant digits of the shares: further digits depend on the order in which a processor adds."""
 
@@ -33,15 +33,18 @@ class Demands:
     age: Any
     alone: Any
 
-    def needed(self, ratio: float) -> Any:
-        """The share of its time with which each job keeps the ratio; infinite if no share is enough."""
-        over = ratio * self.alone - self.age
-        return np.where(over > 0, self.left / np.where(over > 0, over, 1.0), np.inf)
-
-    def fits(self, ratio: float, size: int) -> bool:
-        """Whether all jobs can keep the ratio on `size` devices."""
-        shares = self.needed(ratio)
-        return bool(shares.max() <= 1.0 and (self.devices * shares).sum() <= size)
+    def needed(self, size: int) -> Any:
+        """The share of its time that each job needs to keep the least ratio that all can keep on `size` devices."""
+        ratio = float(((self.age + self.left) / self.alone).max()) * (1 + 1e-12)
+        until = ratio * self.alone - self.age  # from now to its end: no job needs more than all of its time
+        for _ in range(_STEPS):
+            shares = self.left / until
+            missing = float(self.devices @ shares) - size
+            if missing <= _EXACT * size:
+                break
+            fall = float(self.devices @ (shares * self.alone / until))
+            until += missing / fall * self.alone
+        return shares
 
 
 def isolated_shares(devices: Any, size: int, jobs: int) -> Any:
@@ -56,21 +59,9 @@ def fair_shares(demands: Demands, size: int) -> Any:
     If that leaves devices idle, the result is the centre of all such shares, as an interior-point solver finds it; jobs
     with fewer devices then run for more of their time.
     """
-    alone = ((demands.age + demands.left) / demands.alone).max()
-    low = high = float(alone) * (1 + 1e-12)
-    while not demands.fits(high, size):
-        low, high = high, high * 2
-    for _ in range(_STEPS):
-        ratio = (low + high) / 2
-        if not low < ratio < high:
-            break
-        if demands.fits(ratio, size):
-            high = ratio
-        else:
-            low = ratio
-    least = np.minimum(demands.needed(high), 1.0)
-    rest = size - float((demands.devices * least).sum())
-    return _rounded(least if rest <= _SLACK * size else _central(least, demands.devices, size))
+    least = demands.needed(size)
+    rest = size - float(demands.devices @ least)
+    return _rounded(least if rest <= _SLACK * size else _central(least, demands.devices, rest))
 
 
 def _rounded(shares: Any) -> Any:
@@ -79,29 +70,25 @@ def _rounded(shares: Any) -> Any:
     return np.round(shares * scale) / scale
 
 
-def _central(least: Any, devices: Any, size: int) -> Any:
-    """The analytic centre of the feasible shares between `least` and 1: where the sum of the logarithms of all
-    distances to a bound is largest.
+def _central(least: Any, devices: Any, rest: float) -> Any:
+    """The analytic centre of the feasible shares between `least` and 1, if the needs leave `rest` devices idle: where
+    the sum of the logarithms of all distances to a bound is largest.
 
     A need counts twice, because it bounds both the share and the time that follows from it. With the price `p` of a
     device, each share is the root of `2 / (x - least) - 1 / (1 - x) = p * devices`; the right price is 1 / (devices
     that stay free).
     """
     room = 1.0 - least
-    rest = size - float((devices * least).sum())
-
-    def above(price: float) -> Any:
-        cost = price * devices * room
-        middle = cost + 3.0
-        return 4.0 * room / (middle + np.sqrt(middle * middle - 8.0 * cost))
-
-    def surplus(power: float) -> float:
-        price = exp(power)
-        return price * (rest - float((devices * above(price)).sum())) - 1.0
-
-    # At most `rest` stays free, so the price is at least 1 / rest. No job gets more than 2 / (price * devices) above
-    # its need, so at the higher price enough stays free for a surplus of at least 1.
-    low, high = log(1.0 / rest), log(2.0 * (len(least) + 1) / rest)
-    if surplus(low) >= 0.0:  # few jobs on many devices: what they get above their needs is lost in rounding
-        return least + above(exp(low))
-    return least + above(exp(brentq(surplus, low, high, xtol=_EXACT, rtol=_EXACT)))
+    area = devices * room
+    price = (2 * len(least) + 1) / rest  # too high: no job pays more than 2 for what it gets above its need
+    for _ in range(_STEPS):
+        cost = price * area
+        part = 4.0 / (cost + 3.0 + np.sqrt((cost - 2.0) * cost + 9.0))  # of its room
+        odds = (part / (1.0 - part)) ** 2
+        surplus = price * rest - float(cost @ part) - 1.0
+        rise = rest - float(area @ (odds / (2.0 + odds)))
+        step = surplus / rise
+        if step <= _EXACT * price:
+            break
+        price -= step
+    return least + room * part

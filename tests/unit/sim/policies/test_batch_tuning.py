@@ -11,7 +11,7 @@ from paictl.sim.goodput import BatchSize, StepTimes, TrainingProfile
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
 from paictl.sim.run import RunResult
-from paictl.sim.simulate import simulate
+from paictl.sim.simulate import PausedError, simulate
 from paictl.units import Millis
 
 POLLUX = "pollux:population=20,generations=15"
@@ -173,3 +173,17 @@ def test_the_seed_alone_decides_a_search() -> None:
     ]
     assert ends[0] == ends[1]
     assert len({str(end) for end in ends}) > 1
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_a_stopped_run_goes_on_with_what_its_jobs_have_measured(policy: str) -> None:
+    jobs, cluster = [job("a", profile()), job("b", profile(), at=200)], homogeneous(2, 4)
+    whole = simulate(jobs, cluster, policy, log=True)
+    snapshot: bytes | None = None
+    for stop in (12, 9):
+        instants = iter(range(stop))
+        with pytest.raises(PausedError) as paused:
+            simulate(jobs, cluster, policy, log=True, stop=lambda: next(instants, None) is None, snapshot=snapshot)  # noqa: B023
+        snapshot = paused.value.snapshot
+    resumed = simulate(jobs, cluster, policy, log=True, snapshot=snapshot)
+    assert (resumed.log, resumed.outcomes, resumed.counters) == (whole.log, whole.outcomes, whole.counters)

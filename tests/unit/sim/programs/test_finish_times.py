@@ -41,6 +41,7 @@ def test_no_other_shares_have_a_smaller_worst_ratio(
 
 
 @example(rows=[(1, 10.0, 1000.0, 10.0)] + [(1, 1e5, 0.0, 1e5)] * 60, size=61, seed=0)
+@example(rows=[(8, 1.0, 0.0, 1.0), (1, 1.0, 396194.0, 1.0)], size=8, seed=7)  # one that has nearly no choice
 @example(rows=[(1, 10.0, 1000.0, 10.0), (8, 1e6, 0.0, 9e3), (8, 1e6, 0.0, 9e3)], size=64, seed=0)
 @given(rows=JOBS, size=st.integers(8, 64), seed=st.integers(0, 99))
 def test_shares_are_farther_from_all_their_bounds_than_others_with_the_same_ratio(
@@ -48,20 +49,22 @@ def test_shares_are_farther_from_all_their_bounds_than_others_with_the_same_rati
 ) -> None:
     problem = demands(rows)
     shares = fair_shares(problem, size)
-    least = np.minimum(problem.needed(worst(problem, shares) * (1 + 1e-9)), 1.0)
+    ratio = worst(problem, shares) * (1 + 1e-9)
+    least = np.minimum(problem.left / (ratio * problem.alone - problem.age), 1.0)
     free = size - (problem.devices * least).sum()
     if free <= 1e-3 * size or (least > 1 - 1e-3).all():
         return  # there is only one answer
 
+    inner = least < 1 - 1e-3  # the job that sets the ratio has no choice
+
     def distance(at: np.ndarray) -> float:
-        inner = least < 1 - 1e-3  # the job that sets the ratio has no choice
         room = size - (problem.devices * at).sum()
         return float(2 * np.log((at - least)[inner]).sum() + np.log((1 - at)[inner]).sum() + np.log(room))
 
     dice, best = np.random.RandomState(seed), distance(shares)
     for _ in range(20):
-        other = least + (shares - least) * (1 + 0.02 * dice.uniform(-1, 1, len(rows)))
-        if (other < 1).all() and (problem.devices * other).sum() < size:
+        other = np.where(inner, least + (shares - least) * (1 + 0.02 * dice.uniform(-1, 1, len(rows))), shares)
+        if (other[inner] < 1).all() and (problem.devices * other).sum() < size:
             assert distance(other) <= best + 1e-6 * abs(best) + 1e-6
 
 
@@ -69,6 +72,16 @@ def test_where_devices_are_short_each_gets_what_it_needs_and_no_more() -> None:
     # both are new and need 100 s; the one that would take longer alone can wait longer
     shares = fair_shares(demands([(1, 100, 0, 100), (1, 100, 0, 300)]), 1)
     assert shares == pytest.approx([0.75, 0.25])
+
+
+@pytest.mark.parametrize("seed", [*range(6), 137, 356])
+def test_all_needs_fit_however_long_jobs_have_waited(seed: int) -> None:
+    # ages up to 10^7 times what is left: a need computed from the ratio would lose as many digits
+    dice, jobs, size = np.random.RandomState(seed), 200, 8
+    devices, (left, age, alone) = 2.0 ** dice.randint(0, 6, jobs), np.exp(dice.uniform(0, 18, (3, jobs)))
+    shares = fair_shares(Demands(devices, left, age, alone), size)
+    assert (devices * shares).sum() == pytest.approx(size, rel=1e-11) or shares.max() == pytest.approx(1)
+    assert (devices * shares).sum() <= size * (1 + 1e-11)
 
 
 def test_what_is_left_over_goes_to_small_jobs_first() -> None:
