@@ -330,7 +330,7 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.taking import MOST_WAITING, refuse_excess
+        from paictl.cluster.taking import MOST_WAITING, refuse_excess, refuse_much_text
 
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)
@@ -345,6 +345,8 @@ class World(WithWindows, WithReservations, WithHardware):
                 ),
                 hint=hint,
             )
+        for user in sorted({job.plan.user for job in jobs}):
+            refuse_much_text(user, (job.data for job in (*self.jobs.values(), *jobs) if job.plan.user == user))
         self.sharing.refuse(jobs)
         if any(job.job.reservation for job in jobs):
             self._refuse_unreserved(jobs)
