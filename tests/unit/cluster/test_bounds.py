@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from paictl.cluster import taking
-from paictl.cluster.interface import ClusterError, JobRequest, JobState
+from paictl.cluster.interface import ClusterError, JobRequest, JobState, TaskPlace
 from paictl.errors import PaictlError
 from paictl.units import Millis
+from paictl.workload.template import Values
 from tests.unit.cluster.conftest import MINUTE, MakeBench
 
 
@@ -110,6 +111,27 @@ def test_one_user_cannot_slow_down_all_commands_by_large_jobs_that_wait(
     lab.cluster.submit([JobRequest("bob", job)])
     lab.cluster.stop_job("ann~j1")  # what has ended does not count
     lab.cluster.submit([four])
+
+
+def test_looking_at_a_cluster_reads_no_commands_of_jobs_that_wait(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    key = lab.submit("many", commands=["sleep 5m", *["true"] * 100])
+    read: list[str] = []
+    render = Values.render
+
+    def counted(values: Values, command: str, path: str) -> Any:
+        read.append(command)
+        return render(values, command, path)
+
+    monkeypatch.setattr(Values, "render", counted)
+    assert [view.key for view in lab.again().jobs()] == [key]
+    lab.again().tick(Millis(MINUTE))
+    assert read == []
+    written = b"".join(lab.again().output(key, TaskPlace("train", 0))).decode()
+    assert written.count("#   true") == 100
+    assert len(read) == 101
 
 
 @pytest.mark.parametrize(("size", "allowed"), [(255, True), (256, False), (400_000, False)])
