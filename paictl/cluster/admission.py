@@ -5,6 +5,7 @@ Who reaches the tasks of a job by SSH, too: the keys of the user's account, and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,10 @@ MOST_WAITING: Final = 100_000
 
 MOST_TOGETHER: Final = 32_000_000
 """Characters that the commands of jobs submitted together may have, templates filled in: all are held at once."""
+
+MOST_KEPT: Final = 16_000_000
+"""Characters that the jobs of one user may have together that wait or run on a cluster on this machine: each command of
+anybody reads and stores all of them."""
 
 DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
@@ -114,6 +119,20 @@ def refuse_excess(requests: Iterable[JobRequest]) -> None:
             ),
             hint="use fewer instances, or submit fewer jobs at a time",
         )
+
+
+def refuse_much_text(user: str, jobs: Iterable[Mapping[str, object]]) -> None:
+    """Raise `ClusterError` if the data of a user's jobs have more than `MOST_KEPT` characters."""
+    size = sum(len(json.dumps(data, ensure_ascii=False)) for data in jobs)
+    if size > MOST_KEPT:
+        raise ClusterError(
+            text(
+                "the job files of user {user} that wait or run would have {size:,} characters together, "
+                "at most {most:,} can",
+                user=user, size=size, most=MOST_KEPT,
+            ),
+            hint="wait until some have ended, or stop them; put large scripts into a storage or an image",
+        )  # fmt: skip
 
 
 def _values(roles: object) -> Iterable[object]:

@@ -1,7 +1,7 @@
 """How long a task runs, in seconds: as told, else as long as its commands sleep, else a default.
 
 Nothing is ever executed: commands are read as far as a person would at a glance. Every command succeeds at once,
-save `sleep`.
+save `sleep`. What lasts longer than ten years never ends: no calendar would hold the sum of a few such tasks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,26 @@ _TRANSPARENT: Final = frozenset({"do", "then", "time", "exec", "sudo", "{", "!"}
 _ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false")})
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 
+LONGEST: Final = 3650 * SECONDS["d"]
+"""Seconds; what lasts longer never ends."""
+_FIRST_PAUSE: Final = 10.0
+_LONGEST_PAUSE: Final = 360.0
+
+
+def shortest_seconds(retries: int) -> float:
+    """Seconds that a task lasts at least after it was started again `retries` times because it had ended.
+
+    They double each time, like the pauses that Kubernetes makes before it starts such a task again. Without them, a
+    task that is done at once and always starts again would do so for ever in the same instant.
+    """
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (min(retries, 10) - 1)) if retries else 0.0
+
 
 def task_seconds(commands: Iterable[str], *, default: float, given: float | None = None) -> float:
     """Seconds that a task runs: `given` if there is one, else what its `commands` sleep, else `default`."""
-    if given is not None:
-        return given
-    slept = sleep_seconds(commands)
-    return default if slept is None else slept
+    slept = sleep_seconds(commands) if given is None else given
+    seconds = default if slept is None else slept
+    return FOREVER if seconds > LONGEST else seconds
 
 
 def sleep_seconds(commands: Iterable[str]) -> float | None:

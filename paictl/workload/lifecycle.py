@@ -133,12 +133,17 @@ class RetryPolicy:
     free_if_transient: bool
     """Whether a transient end is always retried, without counting."""
 
+    @property
+    def endless(self) -> bool:
+        """Whether every end is followed by a retry."""
+        return self.limit == -2
+
     def verdict(self, end: PodChange, counted: int) -> RetryVerdict:
         """What follows an end after `counted` retries."""
         if self.free_if_transient and end in TRANSIENT:
             return RetryVerdict.RETRY
         failed = end is not PodChange.SUCCEEDED
-        if self.limit == -2 or (failed and (self.limit == -1 or counted < self.limit)):
+        if self.endless or (failed and (self.limit == -1 or counted < self.limit)):
             return RetryVerdict.RETRY_COUNTED
         return RetryVerdict.FINAL
 
@@ -235,6 +240,11 @@ def _step(job: Job, tasks: list[TaskStatus], position: int, pod: TaskRef, what: 
         counted=task.counted + _AFTER[verdict],
     )
     return _Step.AGAIN
+
+
+def counted_retries(job: Job, status: JobStatus, pod: TaskRef) -> int:
+    """How often the task of a pod was started again because it had ended by itself."""
+    return status.tasks[_position(job, pod)].counted
 
 
 def stop(status: JobStatus) -> Transition:

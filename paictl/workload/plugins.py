@@ -100,21 +100,28 @@ def _prerequisites(job: Fields, role: str, wanted: Sequence[str]) -> Iterator[Fi
         fields = Fields(item, f"prerequisites[{i}]")
         known.setdefault(fields.text("name"), fields)
     done: set[str] = set()
+    begun: list[tuple[Fields, Iterator[tuple[str, str]]]] = []
+    """Each with the names of those that it needs yet; a list, because a chain may be longer than Python's stack."""
 
-    def needed(name: str, where: str) -> Iterator[Fields]:
+    def begin(name: str, where: str) -> None:
         if name not in known:
             raise JobError(
                 where, text("no prerequisite {name}", name=name), hint=suggestion(name, known, "prerequisites")
             )
-        if name in done:
-            return
-        done.add(name)
-        for i, other in enumerate(known[name].texts("require")):
-            yield from needed(other, f"{known[name].at('require')}[{i}]")
-        yield known[name]
+        if name not in done:
+            done.add(name)
+            needs, at = known[name].texts("require"), known[name].at("require")
+            begun.append((known[name], ((other, f"{at}[{i}]") for i, other in enumerate(needs))))
 
     for i, name in enumerate(wanted):
-        yield from needed(name, f"taskRoles.{role}.prerequisites[{i}]")
+        begin(name, f"taskRoles.{role}.prerequisites[{i}]")
+        while begun:
+            fields, needs = begun[-1]
+            if (need := next(needs, None)) is not None:
+                begin(*need)
+            else:
+                begun.pop()
+                yield fields
 
 
 def _read(plugin: Fields, holder: Fields) -> Iterator[Callback]:

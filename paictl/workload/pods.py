@@ -35,6 +35,8 @@ ROUNDS: Final = 10
 """Tasks that a job may have for each leaf cell of the cluster: most of them can only wait for the others to end."""
 LEAST_TASKS: Final = 1_000
 """Tasks that a job may have on the smallest cluster."""
+LONGEST_GROUP: Final = 255
+"""Characters of the name of an affinity group, as many as a job's own name may have."""
 
 _UIDS: Final = uuid.UUID("6f1d0f1e-3c56-5d0c-9a0e-5b8f0a8f6f52")
 _USER = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -208,6 +210,7 @@ def _grouping(job: Job) -> Iterator[tuple[str | None, tuple[TaskRole, ...]]]:
     named: dict[str, list[TaskRole]] = {}
     for role in job.roles:
         if role.wishes.affinity_group is not None:
+            _check_group_name(role)
             named.setdefault(role.wishes.affinity_group, []).append(role)
     if not named and job.gang:
         yield DEFAULT_GROUP, job.roles
@@ -217,6 +220,16 @@ def _grouping(job: Job) -> Iterator[tuple[str | None, tuple[TaskRole, ...]]]:
     for role in job.roles:
         if role.wishes.affinity_group is None:
             yield None, (role,)
+
+
+def _check_group_name(role: TaskRole) -> None:
+    """Raise `JobError` for a long name: each pod of the group has it."""
+    size = len(role.wishes.affinity_group or "")
+    if size > LONGEST_GROUP:
+        raise JobError(
+            f"extras.hivedScheduler.taskRoles.{role.name}.affinityGroupName",
+            text("has {size:,} characters, at most {most} are allowed", size=size, most=LONGEST_GROUP),
+        )
 
 
 def _group(

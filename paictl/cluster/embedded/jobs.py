@@ -78,6 +78,7 @@ class LiveJob:
     data: Mapping[str, Any]
     """Protocol v2 as submitted, secrets masked, with the VC and class that the command line said."""
     job: Job
+    """As read from `data`; once it was stored, without commands, of which every look at the cluster would read all."""
     plan: JobPlan
     durations: dict[str, Millis | None]
     submitted: Millis
@@ -146,7 +147,7 @@ def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
 
 
 def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: Millis) -> list[LiveJob]:
-    """The jobs as they begin, without numbers yet; raises as `taking.admit_all` does."""
+    """The jobs as they begin, without numbers yet; raises as `admission.admit_all` does."""
     return [
         LiveJob(
             key=taken.key,
@@ -229,7 +230,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         key=data["key"],
         number=data["number"],
         data=data["data"],
-        job=Job.from_mapping(_in_order(data["data"], tasks)),
+        job=Job.from_mapping(_in_order(data["data"], tasks), with_commands=False),
         plan=load_plan(data["plan"]),
         durations=data["durations"],
         submitted=Millis(data["submitted"]),

@@ -126,7 +126,8 @@ class EmbeddedUsers:
                 try:
                     yield db
                 except BaseException:
-                    db.execute("ROLLBACK")
+                    if db.in_transaction:  # a full disk has ended it already
+                        db.execute("ROLLBACK")
                     raise
                 db.execute("COMMIT")
 

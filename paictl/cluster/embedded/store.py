@@ -423,7 +423,7 @@ _DOWN = "it cannot be mended: take it down: paictl cluster down, and bring a new
 _HINTS = (
     ("locked", f"another paictl command was at work for over {BUSY_SECONDS:.0f} s; try again"),
     ("full", "the disk is full; free some space and try again, nothing was changed"),
-    ("readonly", "the folder or file is read-only; take another with --state DIR"),
+    ("readonly", "the disk is full, or the folder or file read-only; free some space, or take another: --state DIR"),
     ("unable to open", "check that the folder is yours and writable, or take another with --state DIR"),
     ("disk I/O error", "the disk may be full or failing; free some space and try again, nothing was changed"),
     ("UTF-8", _DOWN),

@@ -34,6 +34,7 @@ from paictl.cluster.jobwords import STATES, alike, no_job, refuse_task
 from paictl.cluster.maintenance import shown
 from paictl.i18n import listed, text
 from paictl.units import Millis, instant, millis_between, rfc3339
+from paictl.workload.job import Job
 from paictl.workload.lifecycle import TaskStatus
 from paictl.workload.windows import Windows
 
@@ -193,7 +194,7 @@ class WorldViews:
                     "it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=job.key
                 ),
             )  # fmt: skip
-        role = next(role for role in job.job.roles if role.name == task.role)
+        role = next(role for role in Job.from_mapping(job.data).roles if role.name == task.role)
         lines = [f"# {rfc3339(instant(self._epoch, run.started))} started on {run.info.node}, image {role.image}"]
         lines.append("# this pod is imagined: none of its commands is run, and nothing is written")
         lines += [f"#   {line}" for command in role.commands for line in command.splitlines()]

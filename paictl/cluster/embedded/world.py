@@ -48,6 +48,7 @@ from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload import lifecycle
+from paictl.workload.duration import shortest_seconds
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 from paictl.workload.reservations import Reservations
 from paictl.workload.runlimits import overran
@@ -115,9 +116,19 @@ class World(WithWindows, WithReservations, WithHardware):
         """The next thing to happen; what is obsolete does not, so that no clock runs out to it."""
         while len(self.loop) and self._is_obsolete(self.loop.first()):
             self.loop.forget()
-        if until is None and self.reservations and all(self.is_recurring(timer) for _, _, timer in self.loop.pending()):
-            return None  # they would come for ever
-        return self.loop.pop(until)
+        return None if until is None and self._only_endless() else self.loop.pop(until)
+
+    def _only_endless(self) -> bool:
+        """Whether all that will happen comes again for ever; the first is asked first, as that needs no sorting."""
+        some = len(self.loop) and self._is_endless(self.loop.first())
+        return bool(some) and all(self._is_endless(timer) for _, _, timer in self.loop.pending())
+
+    def _is_endless(self, timer: Timer) -> bool:
+        """Whether a timer comes again for ever: of a recurring reservation, or of a task that always starts again."""
+        if timer.kind == "end" and timer.subject in self.pods:
+            key, ref = self.pods[timer.subject]
+            return lifecycle.task_policy(self.jobs[key].job, ref.role).endless
+        return self.is_recurring(timer)
 
     def _is_obsolete(self, timer: Timer) -> bool:
         """Whether a timer is the limit of an attempt that does not run any more, of a window that was removed, or of
@@ -170,7 +181,9 @@ class World(WithWindows, WithReservations, WithHardware):
                 )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
-                    self.loop.schedule(Millis(self.now + duration), EventPriority.END, Timer("end", uid))
+                    shortest = shortest_seconds(lifecycle.counted_retries(job.job, job.status, ref))
+                    end = Millis(self.now + max(duration, round(1000 * shortest)))
+                    self.loop.schedule(end, EventPriority.END, Timer("end", uid))
                 if (repair := job.note_back(ref, self.now, info.node)) is not None:
                     self._say_repaired(job, ref, repair)
                 self._notify(key, ref, PodChange.STARTED)
@@ -317,7 +330,7 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.admission import MOST_WAITING, refuse_excess
+        from paictl.cluster.admission import MOST_WAITING, refuse_excess, refuse_much_text
 
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)
@@ -332,6 +345,8 @@ class World(WithWindows, WithReservations, WithHardware):
                 ),
                 hint=hint,
             )
+        for user in sorted({job.plan.user for job in jobs}):
+            refuse_much_text(user, (job.data for job in (*self.jobs.values(), *jobs) if job.plan.user == user))
         self.sharing.refuse(jobs)
         if any(job.job.reservation for job in jobs):
             self._refuse_unreserved(jobs)

@@ -18,6 +18,7 @@ from paictl.config.reading.source import Source, one_line, place_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
+from paictl.suggestions import limited
 
 MOST_OF_A_RULE = 20
 """Problems of one rule in one file that are reported unless all are asked for: nobody reads thousands of them."""
@@ -25,6 +26,9 @@ MOST_OF_A_RULE = 20
 
 MOST_IN_A_TEXT = 100
 """Problems of one rule in all files that a report for people shows unless all are asked for."""
+
+MOST_COMPARED = 4_000_000
+"""Characters of names that are compared for `did you mean` in the files of one cluster: a second or two."""
 
 MOST_MADE = 1_000
 """Findings of one rule in one file that are kept; the others are only counted, unless all are asked for."""
@@ -113,8 +117,9 @@ def validate(loaded: Loaded, choice: Choice | None = None) -> Report:
     run = _Run(choice)
     distinct: dict[tuple[object, ...], Problem] = {}
     for bundle in loaded.bundles:
-        for problem in run.problems(bundle):
-            distinct.setdefault(problem.sort_key, problem)
+        with limited(MOST_COMPARED):
+            for problem in run.problems(bundle):
+                distinct.setdefault(problem.sort_key, problem)
     wanted = [problem for _, problem in sorted(distinct.items()) if problem.severity.rank <= choice.severity.rank]
     heard = [problem for problem in wanted if not run.silenced(problem)]
     files = tuple(CheckedFile(document.path, document.kind) for document in loaded.documents if document.host is None)

@@ -55,7 +55,10 @@ class NewUser:
 
 
 def add(users: Users, new: NewUser) -> Account:
-    """Make an account; raises `ConflictError` if there is one of that name, `PaictlError` for what none can have."""
+    """Make an account.
+
+    Raises `ConflictError` if there is one of that name or nearly so (`check_unlike`), `PaictlError` for what none has.
+    """
     if not NAME.fullmatch(new.name) or new.name in RESERVED:
         raise PaictlError(
             text("{name!r} is not a valid user name", name=new.name[:80]),
@@ -63,6 +66,7 @@ def add(users: Users, new: NewUser) -> Account:
         )
     passwords.check(new.password)
     check_email(new.email)
+    check_unlike(users, new.name)
     return users.put_account(
         Account(
             new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), new_stamp(),
@@ -99,6 +103,24 @@ def check_free(jobs: Jobs, name: str) -> None:
                 "choose another name; to hand these jobs to the new user: paictl user add {name} --with-jobs", name=name
             ),
         )  # fmt: skip
+
+
+def check_unlike(users: Users, name: str) -> None:
+    """Raise `ConflictError` if another account has the same name but for case or dots at its end.
+
+    File servers that know no difference would give both users the same folder (`--own-folders`).
+    """
+    for account in users.accounts():
+        if account.name != name and _folder(account.name) == _folder(name):
+            raise ConflictError(
+                text("the name {name!r} differs from that of user {other!r} too little", name=name, other=account.name),
+                hint="file servers keep one folder for both: choose another name",
+            )
+
+
+def _folder(name: str) -> str:
+    """A name as a file server of Windows reads it."""
+    return name.lower().rstrip(".")
 
 
 def check_email(email: str) -> None:

@@ -21,7 +21,7 @@ from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, new_stamp
+from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, check_unlike, new_stamp
 
 SECTION: Final = "authentication"
 KEY: Final = "oidc"
@@ -82,7 +82,8 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
     """The account of the user of a token: made at the first sign-in, and with the rights of the groups of today.
 
     Raises `StrangerError` for a name that cannot be one or belongs to somebody else, `ConflictError` for a name that
-    an earlier user has left jobs under, and for an account that others change again and again.
+    an earlier user has left jobs under or that is another's but for case, and for an account that others change again
+    and again.
     """
     name, subject = _name_of(settings, claims), f"{settings.issuer}#{claims['sub']}"
     groups = _words(claims.get(settings.groups_claim))
@@ -93,6 +94,7 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
         known = next(iter(_accounts_of(users, subject)), known)
     if known is None:
         check_free(jobs, name)
+        check_unlike(users, name)
         email = str(claims.get("email") or "")
         try:
             known = _alone(users, users.put_account(

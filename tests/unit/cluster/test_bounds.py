@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from paictl.cluster import admission
-from paictl.cluster.interface import ClusterError, JobRequest, JobState
+from paictl.cluster.interface import ClusterError, JobRequest, JobState, TaskPlace
 from paictl.errors import PaictlError
 from paictl.units import Millis
+from paictl.workload.template import Values
 from tests.unit.cluster.conftest import MINUTE, MakeBench
 
 
@@ -90,6 +91,62 @@ def test_the_commands_of_all_jobs_of_a_submission_are_counted(
         lab.cluster.submit(requests)
     assert lab.cluster.jobs() == []
     assert len(lab.cluster.submit(requests[1:])) == 3
+
+
+def test_one_user_cannot_slow_down_all_commands_by_large_jobs_that_wait(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    job = lab.job("j", "default", commands=["sleep 5m", "# " + "x" * 1_000])
+    monkeypatch.setattr(admission, "MOST_KEPT", 5_000)
+    one, two, three, four = (JobRequest("ann", {**job, "name": f"j{n}"}) for n in range(4))
+    lab.cluster.submit([one, two])
+    lab.cluster.submit([three])
+    for ask in (lambda: lab.cluster.submit([four]), lambda: lab.cluster.foresee(four)):
+        with pytest.raises(ClusterError, match=r"the job files of user ann .* characters together, at most 5,000 can"):
+            ask()
+    with pytest.raises(ClusterError, match="the job files of user bob"):
+        lab.cluster.submit([JobRequest("bob", {**job, "name": f"k{n}"}) for n in range(5)])
+    assert [view.key for view in lab.cluster.jobs()] == ["ann~j0", "ann~j1", "ann~j2"]
+    lab.cluster.submit([JobRequest("bob", job)])
+    lab.cluster.stop_job("ann~j1")  # what has ended does not count
+    lab.cluster.submit([four])
+
+
+def test_looking_at_a_cluster_reads_no_commands_of_jobs_that_wait(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    key = lab.submit("many", commands=["sleep 5m", *["true"] * 100])
+    read: list[str] = []
+    render = Values.render
+
+    def counted(values: Values, command: str, path: str) -> Any:
+        read.append(command)
+        return render(values, command, path)
+
+    monkeypatch.setattr(Values, "render", counted)
+    assert [view.key for view in lab.again().jobs()] == [key]
+    lab.again().tick(Millis(MINUTE))
+    assert read == []
+    written = b"".join(lab.again().output(key, TaskPlace("train", 0))).decode()
+    assert written.count("#   true") == 100
+    assert len(read) == 101
+
+
+@pytest.mark.parametrize(("size", "allowed"), [(255, True), (256, False), (400_000, False)])
+def test_the_name_of_an_affinity_group_which_each_task_repeats_is_short(
+    bench: MakeBench, size: int, allowed: bool
+) -> None:
+    lab = bench()
+    hived = {"taskRoles": {"train": {"affinityGroupName": "g" * size}}}
+    if allowed:
+        assert lab.state(lab.submit("one", hived=hived)) == "Running"
+        return
+    error = refused(lab, hived=hived)
+    assert "at most 255 are allowed" in error.message
+    assert "affinityGroupName" in str(error)
+    assert len(str(error)) < 300
 
 
 def test_nobody_waits_while_too_much_is_refused(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from paictl.cluster.accounts import Account
+from paictl.cluster.embedded import sidefiles
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
 from paictl.cluster.interface import ClusterError, ConflictError, JobRequest, UnreachableError
@@ -105,6 +108,23 @@ def test_a_full_disk_changes_nothing_and_says_so(bench: MakeBench) -> None:
     lab.submit("after")
 
 
+def test_a_full_disk_changes_no_account_and_says_so(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = bench()
+    ann = lab.cluster.users.put_account(Account("ann", email="a@b"))
+    opened = sidefiles._opened
+
+    def full(path: Path) -> sqlite3.Connection:
+        database = opened(path)
+        database.execute(f"PRAGMA max_page_count = {database.execute('PRAGMA page_count').fetchone()[0]}")
+        return database
+
+    monkeypatch.setattr(sidefiles, "_opened", full)
+    with pytest.raises(ClusterError, match="disk is full") as caught:
+        lab.cluster.users.put_account(replace(ann, email="x" * 100_000))
+    assert "nothing was changed" in str(caught.value.hint)
+    assert lab.cluster.users.account("ann") == ann
+
+
 def test_a_file_that_may_not_grow_gives_a_clear_error(bench: MakeBench) -> None:
     lab = bench()
     reader, writer = os.pipe()
@@ -165,7 +185,9 @@ def test_a_cluster_that_may_not_be_written_can_be_read(bench: MakeBench) -> None
     os.waitpid(forked(work), 0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        assert pipe.read() == "ann~one the folder or file is read-only; take another with --state DIR"
+        assert pipe.read() == (
+            "ann~one the disk is full, or the folder or file read-only; free some space, or take another: --state DIR"
+        )
     folder.chmod(0o755)
     shutil.rmtree(folder)
     lab.cluster = lab.again()

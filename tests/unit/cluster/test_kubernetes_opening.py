@@ -1,4 +1,4 @@
-"""The way to an API server, and what is told when it does not answer or does not agree."""
+"""The way to an API server, and what is cluster_errors when it does not answer or does not agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.opening import kubeconfig_files
 from paictl.cluster.values import ClusterError, UnreachableError
 from paictl.remote.kube.client import KubeError, NoAnswerError
@@ -38,6 +38,6 @@ def test_an_option_goes_before_the_variable_and_that_before_the_usual_place(
     ],
 )  # fmt: skip
 def test_a_server_that_refuses_is_told_from_one_that_cannot_answer(error: Exception, unreachable: bool) -> None:
-    with pytest.raises(ClusterError if not unreachable else UnreachableError) as raised, told():
+    with pytest.raises(ClusterError if not unreachable else UnreachableError) as raised, cluster_errors():
         raise error
     assert isinstance(raised.value, UnreachableError) is unreachable

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.kubernetes.paijob.summaries import INDEX
 from paictl.controller.cache import WORKS
-from paictl.controller.doing import LaterError
+from paictl.controller.execution import LaterError
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import SCHEDULING_SPEC
 from tests.unit.controller.conftest import cluster, job, request

@@ -12,9 +12,9 @@ import pytest
 
 from paictl.cluster.accounts import Account
 from paictl.cluster.embedded.sidefiles import EmbeddedUsers
-from paictl.cluster.interface import Users
+from paictl.cluster.interface import ConflictError, Users
 from paictl.cluster.kubernetes.users import KubernetesUsers
-from paictl.operate.users import federated
+from paictl.operate.users import accounts, federated
 from paictl.operate.users.federated import OidcSettings, account_for
 from tests.unit.cluster.fakekube import FakeKube
 
@@ -135,3 +135,15 @@ def test_an_account_that_is_changed_while_it_is_removed_is_not_mistaken(
     found = users.account("adam")
     assert found is not None
     assert replace(found, version="") == other
+
+
+@pytest.mark.parametrize("name", ["ANN", "Ann", "ann.", "aNN.."])
+def test_nobody_gets_a_name_that_file_servers_take_for_anothers(users: Users, name: str) -> None:
+    ann = sign_in(users, "ann", "vision", sub="id-ann")
+    with pytest.raises(ConflictError, match="differs from that of user 'ann' too little"):
+        sign_in(users, name, "vision")
+    with pytest.raises(ConflictError, match="differs from that of user 'ann' too little"):
+        accounts.add(users, accounts.NewUser(name, "long enough"))
+    assert users.accounts() == [ann]
+    assert sign_in(users, name, "vision", sub="id-ann") == ann, "who is called so now keeps the account"
+    assert sign_in(users, "anna").name == "anna"
