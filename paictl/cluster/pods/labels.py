@@ -185,18 +185,20 @@ def _each(leaf_type: str, rules: Rules) -> int:
 
 
 def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
-    """What a pod's containers may use of a resource: together, or one init container alone if that is more."""
+    """What a pod's containers may use of a resource: together, or one init container beside its sidecars if more.
+
+    An init container has ended before the next begins; the sidecars before it run on beside it.
+    """
     spec = pod.get("spec") or {}
-    running, first = 0, 0
-    for container in spec.get("containers") or ():
-        running += container_limit(container, resource)
+    together = sum(container_limit(container, resource) for container in spec.get("containers") or ())
+    sidecars, peak = 0, 0
     for container in spec.get("initContainers") or ():
         amount = container_limit(container, resource)
-        if container.get("restartPolicy") == "Always":  # a sidecar runs on beside the others
-            running += amount
+        if container.get("restartPolicy") == "Always":
+            sidecars += amount
         else:
-            first = max(first, amount)
-    return max(running, first)
+            peak = max(peak, amount + sidecars)
+    return max(together + sidecars, peak)
 
 
 def container_limit(container: Mapping[str, Any], resource: str) -> int:

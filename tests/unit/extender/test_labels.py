@@ -93,8 +93,14 @@ def test_containers_add_up_and_init_containers_do_not() -> None:
     pod["spec"]["containers"].append({"name": "d", "resources": limits})
     pod["spec"]["initContainers"] = [{"name": "i", "resources": limits}]
     assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 9
-    pod["spec"]["initContainers"] = [{"name": "i", "resources": limits, "restartPolicy": "Always"}]
+    sidecar = {"name": "s", "resources": limits, "restartPolicy": "Always"}
+    pod["spec"]["initContainers"] = [sidecar]
     assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 10
+    large = {"name": "i", "resources": {"limits": {"nvidia.com/gpu": "12"}}}
+    pod["spec"]["initContainers"] = [large, sidecar]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 12
+    pod["spec"]["initContainers"] = [sidecar, large]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 13, "the sidecar runs on beside it"
 
 
 def test_priorities_and_flags() -> None:
