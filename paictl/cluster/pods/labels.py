@@ -177,6 +177,23 @@ def _leaves(
     )  # fmt: skip
 
 
+def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> None:
+    """Raise `RequestError` if a pod's containers may use more devices than its leaf cells have.
+
+    A device plugin would give it those of other cells, which are then promised to others, but not free.
+    """
+    most = request.leaf_number * _each(request.leaf_type, rules)
+    for resource in rules.devices:
+        devices = pod_limit(pod, resource)
+        if devices > most:
+            raise RequestError(
+                request.name, f"{NO_DEVICES}[{resource}]", i18n.text(
+                    "its containers may use {devices} devices, but {cells} leaf cells have {most}: ask for more leaf "
+                    "cells or set lower limits",
+                    devices=devices, cells=request.leaf_number, most=most),
+            )  # fmt: skip
+
+
 def _each(leaf_type: str, rules: Rules) -> int:
     """Devices of one leaf cell; if the type is open, what all types agree on, else one."""
     sizes = {kind: sku.get("gpu") for kind, sku in rules.skus.items() if not leaf_type or kind == leaf_type}
