@@ -260,7 +260,7 @@ class DoorCore:
             self.work.set()
 
     def devices_changed(self, name: str) -> None:
-        """A driver's report about a node's devices has changed."""
+        """What is known about a node's devices has changed: a driver's report, or a pod that should have ended."""
         with self.guarded():
             if self.is_open:
                 self._judge_devices(name)
@@ -268,9 +268,10 @@ class DoorCore:
 
     def _judge_devices(self, name: str) -> None:
         """Report devices that have turned healthy or bad to the engine, and bad ones to the pods that have them."""
-        if self.claims is None or name not in self.promised:
+        if name not in self.promised:
             return
-        changed = self.health.judge_devices(name, self.claims.bad_on(name, self._has_request))
+        reported = {} if self.claims is None else self.claims.bad_on(name, self._has_request)
+        changed = self.health.judge_devices(name, reported)
         bad = self.health.bad_devices.get(name, {})
         for index in changed:
             self.record_outcomes(self.book.report_device(name, index, index not in bad, self.wall()))

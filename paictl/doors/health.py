@@ -38,6 +38,8 @@ class DoorHealth:
         """Since when nodes of the configuration have been gone or not Ready: their pods are lost."""
         self.unclear: dict[str, dict[str, str]] = {}
         """Nodes with pods (by uid) whose leaf cells are unknown, and why: such a node gets no other pod."""
+        self.hung: dict[tuple[str, int], str] = {}
+        """Devices (node and index) of pods that should have ended, and why they count as bad."""
         self._unjudged: set[str] = set()
         """Those of them that have not been judged since they were added."""
         self._promised = promised
@@ -92,13 +94,23 @@ class DoorHealth:
             del self.unclear[node][uid]
         return node
 
+    def hang(self, hung: dict[tuple[str, int], str]) -> set[str]:
+        """Note the devices of pods that should have ended; returns the nodes whose devices have to be judged again."""
+        nodes = {node for node, _ in self.hung.keys() ^ hung.keys()}
+        self.hung = hung
+        return nodes
+
     def judge_devices(self, name: str, reported: Mapping[int, str]) -> list[int]:
-        """Note which devices of a node are bad now, and why; returns those that have turned bad or healthy."""
+        """Note which devices of a node are bad now, and why; returns those that have turned bad or healthy.
+
+        `reported` are those that are bad themselves: only they can have been bad for too long.
+        """
         before = self.bad_devices.pop(name, {})
         for index in before.keys() - reported.keys():
             self.bad_since.pop((name, index), None)
         for index in reported:
             self.bad_since.setdefault((name, index), self._clock())
+        reported = {index: why for (node, index), why in self.hung.items() if node == name} | dict(reported)
         reasons = {
             index: self._lasting_reason((name, index), reported.get(index, ""))
             for index in before.keys() | reported.keys()

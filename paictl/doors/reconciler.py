@@ -171,6 +171,7 @@ class Reconciler:
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
+        housekeeping.note_hung(self.core)
         self.core.heal()
         self._lose_members()
         self._move_gangs()
