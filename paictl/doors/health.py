@@ -45,6 +45,8 @@ class DoorHealth:
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
+        self._ending: dict[str, float] = {}
+        """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
 
@@ -64,6 +66,11 @@ class DoorHealth:
         else:
             self.bad.pop(name, None)
         return reason
+
+    def give_up(self, node: str, seconds: float) -> None:
+        """A pod on a node that is away is given up: the kubelet ends its containers when it is back, which may take so
+        many seconds."""
+        self._ending[node] = max(seconds, self._ending.get(node, 0.0))
 
     def shun(self, uid: str, node: str, why: str) -> None:
         """Note a pod that could not be entered; its node has to be judged again."""
@@ -122,18 +129,26 @@ class DoorHealth:
 
     def _lasting_reason(self, place: tuple[str, int], reason: str) -> str:
         """Why a place counts as bad: for `reason`, or because it has not been healthy for long enough."""
-        if reason or not self._heal_after:
+        pause = self._pause(place)
+        if reason or not pause:
             self._good_since.pop(place, None)
             return reason
-        if self._clock() - self._good_since.setdefault(place, self._clock()) < self._heal_after:
-            return f"is good again, but not for {self._heal_after:g} s yet"
+        if self._clock() - self._good_since.setdefault(place, self._clock()) < pause:
+            return f"is good again, but not for {pause:g} s yet"
         del self._good_since[place]
+        if place[1] == _WHOLE:
+            self._ending.pop(place[0], None)
         return ""
+
+    def _pause(self, place: tuple[str, int]) -> float:
+        """For how many seconds a place has to be healthy before it is used again."""
+        node, index = place
+        return max(self._heal_after, self._ending.get(node, 0.0)) if index == _WHOLE else self._heal_after
 
     def healed(self) -> tuple[set[str], set[str]]:
         """Nodes, and nodes of devices, to judge again: those healthy for long enough, and those that `shun` added."""
-        before = self._clock() - self._heal_after
-        due = [place for place, since in self._good_since.items() if since <= before]
+        now = self._clock()
+        due = [place for place, since in self._good_since.items() if now - since >= self._pause(place)]
         return self._unjudged | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}
 
 

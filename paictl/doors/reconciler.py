@@ -258,6 +258,7 @@ class Reconciler:
         """Give up the pods on lost nodes whose gangs replace them."""
         for member in gangs.due(self.core):
             if self._may_act():
+                gangs.expect_end(self.core, member)
                 self._lose(member)
 
     def _lose(self, member: LostMember) -> None:
