@@ -468,7 +468,7 @@ class DoorCore:
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
         try:
             info = read_info(pod, entry.ref.key)
-            if entry.problem is not None:
+            if entry.problem is not None and (self.is_open or info is None):
                 raise entry.problem
             if info is None:
                 raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by another scheduler")
@@ -481,13 +481,13 @@ class DoorCore:
                 return
             self.record(pod_events.unaccounted(entry.ref, error))
             return
-        assert entry.reading is not None  # noqa: S101 - no problem was found
         if problem := self.health.check_division(entry.ref.uid, info, annotations, self.spec, self.book.engine.state):
             self.record(pod_events.disagreeing(entry.ref, problem))
             self._judge(node)
         if not self.is_open:
             self._before[entry.ref.uid] = entry, info
             return
+        assert entry.reading is not None  # noqa: S101 - no problem was found
         entry.cached = None
         if not self.book.holds(entry.ref.uid):
             self.rival = self.rival or (

@@ -211,6 +211,16 @@ def test_what_a_running_pod_asked_for_stays(spaces: KubeApi, space: str) -> None
     spaces.patch(path, {"metadata": {"labels": {"mine": "x"}}})
 
 
+def test_what_a_pinned_pod_asked_for_stays(spaces: KubeApi) -> None:
+    """It holds its devices before it is bound; if it could not be read after a restart, they would be given away."""
+    made = create(spaces, asking())
+    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    spaces.patch(f"{path}/status", {"metadata": {"annotations": {INFO: "{}"}}})
+    for change in ({"paictl.io/priority": "x"}, {"paictl.io/virtual-cluster": None}):
+        with pytest.raises(ApiError, match="make a new pod"):
+            spaces.patch(path, {"metadata": {"labels": change}})
+
+
 @pytest.mark.parametrize("space", [GUARDED, OPEN])
 def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi, space: str) -> None:
     """A container that is started again would read its devices from what its owner has written."""

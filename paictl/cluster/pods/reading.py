@@ -123,11 +123,12 @@ def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def asks(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod means this scheduler: by annotation, by label, or by the marker resource."""
+    """Whether a pod means this scheduler: by annotation, by label, by the marker resource, or by the place it has."""
     noted = noted_on(pod)
     labels = pod["metadata"].get("labels")
     return (
         SCHEDULING_SPEC in noted
+        or BIND_INFO in noted
         or VC in noted
         or (isinstance(labels, dict) and VC in labels)
         or pod_limit(pod, ENABLE) > 0
