@@ -260,7 +260,7 @@ class DoorCore:
             self.work.set()
 
     def devices_changed(self, name: str) -> None:
-        """A driver's report about a node's devices has changed."""
+        """What is known about a node's devices has changed: a driver's report, or a pod that should have ended."""
         with self.guarded():
             if self.is_open:
                 self._judge_devices(name)
@@ -268,9 +268,10 @@ class DoorCore:
 
     def _judge_devices(self, name: str) -> None:
         """Report devices that have turned healthy or bad to the engine, and bad ones to the pods that have them."""
-        if self.claims is None or name not in self.promised:
+        if name not in self.promised:
             return
-        changed = self.health.judge_devices(name, self.claims.bad_on(name, self._has_request))
+        reported = {} if self.claims is None else self.claims.bad_on(name, self._has_request)
+        changed = self.health.judge_devices(name, reported)
         bad = self.health.bad_devices.get(name, {})
         for index in changed:
             self.record_outcomes(self.book.report_device(name, index, index not in bad, self.wall()))
@@ -467,7 +468,7 @@ class DoorCore:
         entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
         try:
             info = read_info(pod, entry.ref.key)
-            if entry.problem is not None:
+            if entry.problem is not None and (self.is_open or info is None):
                 raise entry.problem
             if info is None:
                 raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by another scheduler")
@@ -480,13 +481,13 @@ class DoorCore:
                 return
             self.record(pod_events.unaccounted(entry.ref, error))
             return
-        assert entry.reading is not None  # noqa: S101 - no problem was found
         if problem := self.health.check_division(entry.ref.uid, info, annotations, self.spec, self.book.engine.state):
             self.record(pod_events.disagreeing(entry.ref, problem))
             self._judge(node)
         if not self.is_open:
             self._before[entry.ref.uid] = entry, info
             return
+        assert entry.reading is not None  # noqa: S101 - no problem was found
         entry.cached = None
         if not self.book.holds(entry.ref.uid):
             self.rival = self.rival or (

@@ -161,3 +161,11 @@ def due(core: DoorCore) -> list[LostMember]:
                 why = f"node {pod.info.node} is lost: {reason}"
                 members.append(LostMember(entry.ref, why, dead=True))
         return members
+
+
+def expect_end(core: DoorCore, member: LostMember) -> None:
+    """A member is given up although its containers may run: its node gets no other pod before they can have ended."""
+    with core.guarded():
+        entry, booked = core.table.by_uid.get(member.pod.uid), core.book.pods.get(member.pod.uid)
+        if entry is not None and booked is not None and booked.info is not None:
+            core.health.give_up(booked.info.node, min(entry.grace, core.options.longest_grace))

@@ -109,11 +109,18 @@ def told_apart(
     cluster that its namespace may not use; one that is bound was allowed to when it was placed. Where two namespaces
     use one name, nobody knows who had it first: the one with the oldest pod keeps it, and the gang of the other gets
     another name. None for `grants`: namespaces share their names.
+
+    A pod whose request can no longer be read becomes a group of its own, too: its labels were changed after it had got
+    its place, and its devices must not be given away.
     """
+    pods = list(pods)
     rows = [(entry, entry.reading.request, info) for entry, info in pods if entry.reading is not None]
+    unreadable = [(entry, entry.problem, info) for entry, info in pods if entry.problem is not None]
+    running = [_alone(_nameless(entry), info) for entry, _, info in unreadable]
+    events = [pod_events.set_apart(entry.ref, problem) for entry, problem, _ in unreadable]
     if grants is None:
-        return [RunningPod(request, info) for _, request, info in rows], []
-    running, events, holders = list[RunningPod](), list[PodEvent](), dict[str, str]()
+        return [*running, *(RunningPod(request, info) for _, request, info in rows)], events
+    holders: dict[str, str] = {}
     foreign = {
         entry.ref.uid: refusal
         for entry, request, _ in rows
@@ -139,6 +146,11 @@ def _refusal(entry: PodEntry, request: PodRequest, grants: Grants) -> RequestErr
     about = entry.ref.key, entry.ref.namespace
     refusal = grants.foreign_group(*about, request.group)
     return refusal if refusal is not None or entry.bound else grants.refusal(*about, request.vc)
+
+
+def _nameless(entry: PodEntry) -> PodRequest:
+    """The request of a pod of which only its place is known."""
+    return PodRequest(entry.ref.uid, entry.ref.key, "", OPPORTUNISTIC, 1, entry.ref.key, ((1, 1),))
 
 
 def _alone(request: PodRequest, info: BindInfo) -> RunningPod:

@@ -38,11 +38,15 @@ class DoorHealth:
         """Since when nodes of the configuration have been gone or not Ready: their pods are lost."""
         self.unclear: dict[str, dict[str, str]] = {}
         """Nodes with pods (by uid) whose leaf cells are unknown, and why: such a node gets no other pod."""
+        self.hung: dict[tuple[str, int], str] = {}
+        """Devices (node and index) of pods that should have ended, and why they count as bad."""
         self._unjudged: set[str] = set()
         """Those of them that have not been judged since they were added."""
         self._promised = promised
         self._clock = clock
         self._heal_after = heal_after
+        self._ending: dict[str, float] = {}
+        """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
 
@@ -62,6 +66,11 @@ class DoorHealth:
         else:
             self.bad.pop(name, None)
         return reason
+
+    def give_up(self, node: str, seconds: float) -> None:
+        """A pod on a node that is away is given up: the kubelet ends its containers when it is back, which may take so
+        many seconds."""
+        self._ending[node] = max(seconds, self._ending.get(node, 0.0))
 
     def shun(self, uid: str, node: str, why: str) -> None:
         """Note a pod that could not be entered; its node has to be judged again."""
@@ -92,13 +101,23 @@ class DoorHealth:
             del self.unclear[node][uid]
         return node
 
+    def hang(self, hung: dict[tuple[str, int], str]) -> set[str]:
+        """Note the devices of pods that should have ended; returns the nodes whose devices have to be judged again."""
+        nodes = {node for node, _ in self.hung.keys() ^ hung.keys()}
+        self.hung = hung
+        return nodes
+
     def judge_devices(self, name: str, reported: Mapping[int, str]) -> list[int]:
-        """Note which devices of a node are bad now, and why; returns those that have turned bad or healthy."""
+        """Note which devices of a node are bad now, and why; returns those that have turned bad or healthy.
+
+        `reported` are those that are bad themselves: only they can have been bad for too long.
+        """
         before = self.bad_devices.pop(name, {})
         for index in before.keys() - reported.keys():
             self.bad_since.pop((name, index), None)
         for index in reported:
             self.bad_since.setdefault((name, index), self._clock())
+        reported = {index: why for (node, index), why in self.hung.items() if node == name} | dict(reported)
         reasons = {
             index: self._lasting_reason((name, index), reported.get(index, ""))
             for index in before.keys() | reported.keys()
@@ -110,18 +129,26 @@ class DoorHealth:
 
     def _lasting_reason(self, place: tuple[str, int], reason: str) -> str:
         """Why a place counts as bad: for `reason`, or because it has not been healthy for long enough."""
-        if reason or not self._heal_after:
+        pause = self._pause(place)
+        if reason or not pause:
             self._good_since.pop(place, None)
             return reason
-        if self._clock() - self._good_since.setdefault(place, self._clock()) < self._heal_after:
-            return f"is good again, but not for {self._heal_after:g} s yet"
+        if self._clock() - self._good_since.setdefault(place, self._clock()) < pause:
+            return f"is good again, but not for {pause:g} s yet"
         del self._good_since[place]
+        if place[1] == _WHOLE:
+            self._ending.pop(place[0], None)
         return ""
+
+    def _pause(self, place: tuple[str, int]) -> float:
+        """For how many seconds a place has to be healthy before it is used again."""
+        node, index = place
+        return max(self._heal_after, self._ending.get(node, 0.0)) if index == _WHOLE else self._heal_after
 
     def healed(self) -> tuple[set[str], set[str]]:
         """Nodes, and nodes of devices, to judge again: those healthy for long enough, and those that `shun` added."""
-        before = self._clock() - self._heal_after
-        due = [place for place, since in self._good_since.items() if since <= before]
+        now = self._clock()
+        due = [place for place, since in self._good_since.items() if now - since >= self._pause(place)]
         return self._unjudged | {name for name, at in due if at == _WHOLE}, {name for name, at in due if at != _WHOLE}
 
 

@@ -28,6 +28,8 @@ BUSY: Final = (1.0, 60.0)
 """Seconds after a question for which kube-scheduler counts as working on its queue, and a new pod as queued."""
 FREED: Final = 0.2
 """The same for a pod that waits for devices about to be freed: kube-scheduler does not learn when they are."""
+HUNG: Final = 120.0
+"""Seconds after its grace period in which a pod should be gone: kubelets clean up, and clocks differ."""
 MOST: Final = 64
 """Pods that are requeued in one round; ten times as many are considered."""
 
@@ -64,6 +66,24 @@ def unlisted(core: DoorCore) -> list[PodRef]:
         before = core.clock() - core.options.deadline
         pods = (pod.ref for pod in core.table if not pod.listed and pod.asked_at < before and _waits(core, pod))
         return list(islice(pods, MOST))
+
+
+def note_hung(core: DoorCore) -> None:
+    """Count devices as bad while a pod has them that should have ended: nobody with a right to others waits for it.
+
+    Its containers may hang, or a volume: then it is there until somebody restarts the node.
+    """
+    with core.guarded():
+        if not core.is_open:
+            return
+        before, hung = core.wall() - HUNG, dict[tuple[str, int], str]()
+        for uid, pod in core.book.pods.items():
+            entry = core.table.by_uid.get(uid)
+            if entry is not None and entry.deleting and entry.leaves_by < before and pod.info is not None:
+                why = f"its pod should have ended {HUNG:g} s ago at the latest"
+                hung |= {(pod.info.node, index): why for index in pod.info.devices}
+        for node in sorted(core.health.hang(hung)):
+            core.devices_changed(node)
 
 
 def starts(core: DoorCore) -> list[PodEvent]:

@@ -171,6 +171,7 @@ class Reconciler:
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
         self._give_back()
+        housekeeping.note_hung(self.core)
         self.core.heal()
         self._lose_members()
         self._move_gangs()
@@ -257,6 +258,7 @@ class Reconciler:
         """Give up the pods on lost nodes whose gangs replace them."""
         for member in gangs.due(self.core):
             if self._may_act():
+                gangs.expect_end(self.core, member)
                 self._lose(member)
 
     def _lose(self, member: LostMember) -> None:

@@ -12,7 +12,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.errors import PaictlError
 from paictl.i18n import Text, text
 
-_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
+_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations", "hivedscheduler-deletions")
 
 
 def access_of(cluster: object) -> AccessStore:

@@ -452,6 +452,9 @@ class Engine:
         if group is not None and slot is not None and request.repair:
             group = self._follow_move(group, slot, request, info)
         if slot is None or (group is not None and not recovery.agrees(state, group, slot, request, info)):
+            if group is not None and (kept := recovery.kept_slot(state, group, info)) is not None:
+                state.groups.attach(request.uid, group, kept, info.node)
+                return
             lone = recovery.adopt_alone(state, request, info, now)
             if lone is not None:
                 state.groups.attach(request.uid, lone, Slot(0, 0), info.node)

@@ -423,6 +423,21 @@ def slot_of(request: PodRequest, info: BindInfo) -> Slot | None:
     return None
 
 
+def kept_slot(state: State, group: Group, info: BindInfo) -> Slot | None:
+    """The free slot of a group that has just the devices of a pod's annotation; None if none has.
+
+    A pod whose request was edited after it had got its place contradicts its gang, which keeps that place for it
+    nevertheless. Without a pod there, the devices would be given away as soon as the others have ended.
+    """
+    if group.state is GroupState.PREEMPTING:
+        return None
+    own = {find_leaf(state, info.node, device, info.chain) for device in info.devices}
+    for slot, leaves, _ in group.placements():
+        if own == set(leaves) and NO_LEAF not in own and not group.pods[slot.member][slot.pod]:
+            return slot
+    return None
+
+
 def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> bool:
     """Whether a pod's own annotation puts it where its group has a free slot for it."""
     if group.state is GroupState.PREEMPTING or slot.member >= len(group.members):

@@ -51,13 +51,14 @@ class KubeApi:
             self._own.connection = http.client.HTTPSConnection(host, context=self.plane.context, timeout=120)
         return self._own.connection  # type: ignore[no-any-return]
 
-    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
-        """The answer as JSON; raises `ApiError`. A connection that broke is opened once more."""
+    def call(self, method: str, path: str, body: object = None, kind: str = "application/json", user: str = "") -> Any:
+        """The answer as JSON, to `user` if one is given; raises `ApiError`. A broken connection is opened once more."""
+        headers = {"Content-Type": kind, **({"Impersonate-User": user} if user else {})}
         data = None if body is None else json.dumps(body)
         for last in (False, True):
             connection = self._connection()
             try:
-                connection.request(method, path, data, {"Content-Type": kind})
+                connection.request(method, path, data, headers)
                 reply = connection.getresponse()
                 text = reply.read().decode()
                 break

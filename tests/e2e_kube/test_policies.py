@@ -211,6 +211,16 @@ def test_what_a_running_pod_asked_for_stays(spaces: KubeApi, space: str) -> None
     spaces.patch(path, {"metadata": {"labels": {"mine": "x"}}})
 
 
+def test_what_a_pinned_pod_asked_for_stays(spaces: KubeApi) -> None:
+    """It holds its devices before it is bound; if it could not be read after a restart, they would be given away."""
+    made = create(spaces, asking())
+    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    spaces.patch(f"{path}/status", {"metadata": {"annotations": {INFO: "{}"}}})
+    for change in ({"paictl.io/priority": "x"}, {"paictl.io/virtual-cluster": None}):
+        with pytest.raises(ApiError, match="make a new pod"):
+            spaces.patch(path, {"metadata": {"labels": change}})
+
+
 @pytest.mark.parametrize("space", [GUARDED, OPEN])
 def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi, space: str) -> None:
     """A container that is started again would read its devices from what its owner has written."""
@@ -228,3 +238,70 @@ def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:
     added = container(env=[{"name": VISIBLE, "value": "all"}])
     with pytest.raises(ApiError, match="leave it out, or take it from"):
         spaces.call("PATCH", path, {"spec": {"ephemeralContainers": [added]}}, "application/strategic-merge-patch+json")
+
+
+def placed(api: KubeApi) -> str:
+    """The path of a new pod that is bound with devices."""
+    made = create(api, asking())
+    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    about = {"name": made["metadata"]["name"], "annotations": {INFO: "{}", ISOLATION: "0"}}
+    api.call("POST", f"{path}/binding", {"metadata": about, "target": {"kind": "Node", "name": "n0"}})
+    return path
+
+
+@pytest.fixture
+def tenant(spaces: KubeApi) -> Iterator[str]:
+    """A user who may do with pods of the guarded namespace what tenants may."""
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{GUARDED}"
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete", "deletecollection"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    ]
+    spaces.call("POST", f"{roles}/roles", {"metadata": {"name": "tenant"}, "rules": rules})
+    spaces.call("POST", f"{roles}/rolebindings", {
+        "metadata": {"name": "tenant"}, "subjects": [{"kind": "User", "name": "ann"}],
+        "roleRef": {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"},
+    })  # fmt: skip
+    yield "ann"
+    for kind in ("rolebindings", "roles"):
+        spaces.call("DELETE", f"{roles}/{kind}/tenant")
+
+
+AT_ONCE = {"gracePeriodSeconds": 0}
+
+
+def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: KubeApi, tenant: str) -> None:
+    """Its kubelet gives it the grace period of its specification all the same, and another pod has its devices."""
+    path = placed(spaces)
+    eviction = {"metadata": {"name": path.rpartition("/")[2]}, "deleteOptions": AT_ONCE}
+    for method, where, body in (
+        ("DELETE", path, AT_ONCE), ("DELETE", f"{path}?gracePeriodSeconds=0", None),
+        ("DELETE", path.rpartition("/")[0], AT_ONCE),
+        ("POST", f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", **eviction}),
+    ):  # fmt: skip
+        with pytest.raises(ApiError, match="is not deleted by force"):
+            spaces.call(method, where, body, user=tenant)
+    assert "deletionTimestamp" not in spaces.get(path)["metadata"]
+    spaces.call("DELETE", path, {"gracePeriodSeconds": 1}, user=tenant)
+    ended = placed(spaces)
+    spaces.patch(f"{ended}/status", {"status": {"phase": "Succeeded"}})
+    spaces.call("DELETE", ended, AT_ONCE, user=tenant)
+    waiting = create(spaces, asking())["metadata"]["name"]
+    spaces.call("DELETE", f"/api/v1/namespaces/{GUARDED}/pods/{waiting}", AT_ONCE, user=tenant)
+
+
+@pytest.fixture
+def administrator(spaces: KubeApi) -> Iterator[str]:
+    """A person who may do everything by a role."""
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    spaces.call("POST", bindings, {
+        "metadata": {"name": "root"}, "subjects": [{"kind": "User", "name": "root"}],
+        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
+    })  # fmt: skip
+    yield "root"
+    spaces.call("DELETE", f"{bindings}/root")
+
+
+def test_administrators_and_controllers_delete_pods_of_lost_nodes(spaces: KubeApi, administrator: str) -> None:
+    for user in ("", administrator, "system:serviceaccount:kube-system:pod-garbage-collector"):
+        spaces.call("DELETE", placed(spaces), AT_ONCE, user=user)

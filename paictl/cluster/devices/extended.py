@@ -56,8 +56,8 @@ class ExtendedClaim:
 def extended_claim(pod: Mapping[str, Any], resources: Mapping[str, str]) -> ExtendedClaim | None:
     """What a pod asks for by resources that classes stand for (resource → DeviceClass); None if by none.
 
-    Init containers end before the others begin, and so use the devices of these; for more than they have there is a
-    request more.
+    An init container ends before later ones begin, and so uses the devices of these; for more than they have there is
+    a request more. A sidecar before it runs on beside it, and shares none.
     """
     spec = pod.get("spec") or {}
     init = list(spec.get("initContainers") or ())
@@ -71,30 +71,34 @@ def extended_claim(pod: Mapping[str, Any], resources: Mapping[str, str]) -> Exte
     requests: list[ExtendedRequest] = []
     uses: list[RequestUse] = []
     for resource, class_name in resources.items():
-        own: list[ExtendedRequest] = []
+        own: dict[int, ExtendedRequest] = {}
         for index, container in lasting:
             if count := container_limit(container, resource):
-                own.append(ExtendedRequest(_name(index, container, resource), class_name, count))
-                uses.append(RequestUse(str(container["name"]), resource, own[-1].name))
+                own[index] = ExtendedRequest(_name(index, container, resource), class_name, count)
+                uses.append(RequestUse(str(container["name"]), resource, own[index].name))
+        extra: list[ExtendedRequest] = []
         for index, container in brief:
-            uses += _shared(index, container, resource, class_name, own)
-        requests += own
+            later = [request for place, request in own.items() if place > index]
+            uses += _shared(index, container, resource, class_name, later, extra)
+        requests += [*own.values(), *extra]
     return ExtendedClaim(tuple(requests), tuple(uses)) if requests else None
 
 
 def _shared(
-    index: int, container: Mapping[str, Any], resource: str, class_name: str, own: list[ExtendedRequest]
-) -> Iterator[RequestUse]:
-    """The requests that an init container uses; one is added if all of them are too few."""
+    index: int, container: Mapping[str, Any], resource: str, class_name: str,
+    later: Sequence[ExtendedRequest], extra: list[ExtendedRequest],
+) -> Iterator[RequestUse]:  # fmt: skip
+    """The requests that an init container uses: those of `later` containers, then `extra` ones; one is added if all of
+    them are too few."""
     wanted = container_limit(container, resource)
-    for request in list(own):
+    for request in (*later, *extra):
         if wanted <= 0:
             return
         yield RequestUse(str(container["name"]), resource, request.name)
         wanted -= request.count
     if wanted > 0:
-        own.append(ExtendedRequest(_name(index, container, resource), class_name, wanted))
-        yield RequestUse(str(container["name"]), resource, own[-1].name)
+        extra.append(ExtendedRequest(_name(index, container, resource), class_name, wanted))
+        yield RequestUse(str(container["name"]), resource, extra[-1].name)
 
 
 def _name(index: int, container: Mapping[str, Any], resource: str) -> str:

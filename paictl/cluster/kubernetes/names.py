@@ -63,19 +63,30 @@ def user_of(pod: Mapping[str, Any]) -> str:
     return job_of(pod).partition("~")[0] or str(pod["metadata"].get("namespace") or "default")
 
 
+ALLOWED: Final = 60
+"""Seconds past its limit in which a pod makes no promised start late; most grace periods are shorter."""
+
+_ENDLESS: Final = 10 * 366 * 86_400
+"""Seconds from which a grace period is no limit: dates would overflow."""
+
+
 def run_limit(pod: Mapping[str, Any]) -> Millis | None:
     """How long a pod runs at most for sure; None: nobody ends it.
 
     By the annotation for a pod of a job of ours, which the job controller ends; else by its own deadline, which its
-    kubelet enforces. An annotation that a user wrote says nothing: maintenance and promised starts would trust a pod
-    that runs on.
+    kubelet enforces, and a long grace period, which begins then. An annotation that a user wrote says nothing:
+    maintenance and promised starts would trust a pod that runs on.
     """
     if job_of(pod):
         limit = str(pod["metadata"]["annotations"].get(MAX_RUN_TIME, ""))
         if limit.endswith("ms") and limit[:-2].isdecimal():
             return Millis(int(limit[:-2]))
-    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
-    return Millis(1000 * seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else None
+    spec = pod.get("spec") or {}
+    seconds, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
+    if not isinstance(seconds, int) or isinstance(seconds, bool):
+        return None
+    longer = max(0, grace - ALLOWED) if isinstance(grace, int) else 0
+    return None if longer > _ENDLESS else Millis(1000 * (seconds + longer))
 
 
 def access_binding(role: str, user: str) -> str:

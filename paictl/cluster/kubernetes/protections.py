@@ -20,7 +20,7 @@ from paictl.scheduler.wire import BIND_INFO
 
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations")
+_POLICIES: Final = ("hivedscheduler-devices", "hivedscheduler-annotations", "hivedscheduler-deletions")
 _START: Final = "paictl service refresh -n hivedscheduler --take-over"
 
 

@@ -9,7 +9,7 @@ Source: Kubernetes 1.37, ``pkg/scheduler/framework/plugins``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -104,31 +104,84 @@ def lacks_room(pod: Mapping[str, Any]) -> bool:
 def requests_of(pod: Mapping[str, Any]) -> dict[str, int]:
     """What a pod takes of its node: its containers together, or an init container beside its sidecars if that is more.
 
-    Source: ``k8s.io/component-helpers/resource.PodRequests``.
+    While it is resized in place, the most of what it requests, was allocated and has; a request that its node can never
+    grant does not count. Source: ``k8s.io/component-helpers/resource.PodRequests``.
     """
-    spec = pod.get("spec") or {}
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    by_container, infeasible = _allotted(spec, status), _is_infeasible(status)
+    if not by_container or not infeasible:
+        by_container.append({})
+    total: dict[str, int] = {}
+    for allotted in by_container:
+        _raise(total, _of_containers(spec, allotted))
+    if spec.get("resources"):
+        whole = [status.get("allocatedResources"), (status.get("resources") or {}).get("requests")]
+        if not any(whole) or not infeasible:
+            whole.append(_wanted(spec["resources"]))
+        total |= _of_pod(filter(None, whole))
+    _add(total, {name: _amount(value) for name, value in (spec.get("overhead") or {}).items()})
+    total[PODS] = _UNIT
+    return total
+
+
+def _of_pod(versions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """The most of what is said for all containers of a pod together."""
+    total: dict[str, int] = {}
+    for wanted in versions:
+        _raise(total, {name: _amount(value) for name, value in wanted.items() if name.startswith(_POD_LEVEL)})
+    return total
+
+
+def _allotted(spec: Mapping[str, Any], status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What the kubelet says that containers were allocated, and what they have, where it differs from their requests.
+
+    Requests by name of the container.
+    """
+    statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    if not any("allocatedResources" in entry or "resources" in entry for entry in statuses):
+        return []
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    wanted = {container.get("name"): (container.get("resources") or {}).get("requests") for container in containers}
+    allocated, actual = dict[str, Any](), dict[str, Any]()
+    for entry in statuses:
+        name, given = entry["name"], entry.get("allocatedResources")
+        for allotted, requests in (
+            (allocated, given),
+            (actual, (entry.get("resources") or {}).get("requests") or given),
+        ):
+            if requests and requests != wanted.get(name):
+                allotted[name] = requests
+    return [allotted for allotted in (allocated, actual) if allotted]
+
+
+def _is_infeasible(status: Mapping[str, Any]) -> bool:
+    conditions = status.get("conditions") or ()
+    pending = (condition for condition in conditions if condition.get("type") == "PodResizePending")
+    return any(condition.get("reason") == "Infeasible" for condition in pending)
+
+
+def _of_containers(spec: Mapping[str, Any], allotted: Mapping[str, Any]) -> dict[str, int]:
+    """The containers together, with `allotted` in place of what those named there request."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
-        _add(total, _of_container(container))
+        _add(total, _of_container(container, allotted))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        own = _of_container(container)
+        own = _of_container(container, allotted)
         if container.get("restartPolicy") == "Always":
             _add(total, own)
             _add(sidecars, own)
             own = {}
         _raise(peak, {name: own.get(name, 0) + sidecars.get(name, 0) for name in {*own, *sidecars}})
     _raise(total, peak)
-    whole = _requests(spec.get("resources"))
-    total |= {name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)}
-    _add(total, {name: _amount(value) for name, value in (spec.get("overhead") or {}).items()})
-    total[PODS] = _UNIT
     return total
 
 
-def _of_container(container: Mapping[str, Any]) -> dict[str, int]:
+def _of_container(container: Mapping[str, Any], allotted: Mapping[str, Any]) -> dict[str, int]:
     requests = _requests(container.get("resources"))
+    if allotted:
+        requests |= {name: _amount(value) for name, value in (allotted.get(str(container.get("name"))) or {}).items()}
     for port in container.get("ports") or ():
         if port.get("hostPort"):
             requests[f"{_PORT}{port['hostPort']}/{port.get('protocol') or 'TCP'}"] = _UNIT
@@ -136,11 +189,12 @@ def _of_container(container: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _requests(resources: Mapping[str, Any] | None) -> dict[str, int]:
+    return {name: _amount(value) for name, value in _wanted(resources).items() if name not in _IGNORED}
+
+
+def _wanted(resources: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Requests, and limits where nothing else is requested, as the API server would set them."""
-    if not resources:
-        return {}
-    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: _amount(value) for name, value in wanted.items() if name not in _IGNORED}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})} if resources else {}
 
 
 def _add(total: dict[str, int], more: Amounts) -> None:

@@ -177,6 +177,23 @@ def _leaves(
     )  # fmt: skip
 
 
+def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> None:
+    """Raise `RequestError` if a pod's containers may use more devices than its leaf cells have.
+
+    A device plugin would give it those of other cells, which are then promised to others, but not free.
+    """
+    most = request.leaf_number * _each(request.leaf_type, rules)
+    for resource in rules.devices:
+        devices = pod_limit(pod, resource)
+        if devices > most:
+            raise RequestError(
+                request.name, f"{NO_DEVICES}[{resource}]", i18n.text(
+                    "its containers may use {devices} devices, but {cells} leaf cells have {most}: ask for more leaf "
+                    "cells or set lower limits",
+                    devices=devices, cells=request.leaf_number, most=most),
+            )  # fmt: skip
+
+
 def _each(leaf_type: str, rules: Rules) -> int:
     """Devices of one leaf cell; if the type is open, what all types agree on, else one."""
     sizes = {kind: sku.get("gpu") for kind, sku in rules.skus.items() if not leaf_type or kind == leaf_type}
@@ -185,18 +202,20 @@ def _each(leaf_type: str, rules: Rules) -> int:
 
 
 def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
-    """What a pod's containers may use of a resource: together, or one init container alone if that is more."""
+    """What a pod's containers may use of a resource: together, or one init container beside its sidecars if more.
+
+    An init container has ended before the next begins; the sidecars before it run on beside it.
+    """
     spec = pod.get("spec") or {}
-    running, first = 0, 0
-    for container in spec.get("containers") or ():
-        running += container_limit(container, resource)
+    together = sum(container_limit(container, resource) for container in spec.get("containers") or ())
+    sidecars, peak = 0, 0
     for container in spec.get("initContainers") or ():
         amount = container_limit(container, resource)
-        if container.get("restartPolicy") == "Always":  # a sidecar runs on beside the others
-            running += amount
+        if container.get("restartPolicy") == "Always":
+            sidecars += amount
         else:
-            first = max(first, amount)
-    return max(running, first)
+            peak = max(peak, amount + sidecars)
+    return max(together + sidecars, peak)
 
 
 def container_limit(container: Mapping[str, Any], resource: str) -> int:

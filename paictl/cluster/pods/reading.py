@@ -18,6 +18,7 @@ from paictl.cluster.pods.labels import (
     VC,
     Reading,
     Rules,
+    check_devices,
     pod_limit,
     read_labels,
 )
@@ -122,11 +123,12 @@ def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def asks(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod means this scheduler: by annotation, by label, or by the marker resource."""
+    """Whether a pod means this scheduler: by annotation, by label, by the marker resource, or by the place it has."""
     noted = noted_on(pod)
     labels = pod["metadata"].get("labels")
     return (
         SCHEDULING_SPEC in noted
+        or BIND_INFO in noted
         or VC in noted
         or (isinstance(labels, dict) and VC in labels)
         or pod_limit(pod, ENABLE) > 0
@@ -155,8 +157,16 @@ def source_of(pod: Mapping[str, Any], named: PodGroup | None = None) -> tuple[ob
 def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:
     """A pod's request; `name` is ``namespace/name``, `named` the PodGroup that it names, if that is known.
 
-    Raises `RequestError` naming the annotation, label or field at fault.
+    Raises `RequestError` naming the annotation, label or field at fault. A pod that has its place is read in any case:
+    whatever its limits are, its devices must not be given away.
     """
+    reading = _read(pod, uid, name, rules, named)
+    if BIND_INFO not in noted_on(pod):
+        check_devices(pod, reading.request, rules)
+    return reading
+
+
+def _read(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None) -> Reading:
     text = noted_on(pod).get(SCHEDULING_SPEC)
     if text is None:
         labels = pod["metadata"].get("labels")

@@ -123,6 +123,41 @@ def test_what_a_pod_requests_is_counted_as_kubernetes_does() -> None:
     assert requests_of(made)["cpu"] == 1250, "what a pod says for all of its containers counts instead"
 
 
+def resized(wanted: str, allocated: str, actual: str, reason: str = "") -> Json:
+    """A pod whose container requests other CPU than before, and what the kubelet says to that."""
+    made = pod({"cpu": wanted, GPU: "1"})
+    status = {
+        "name": made["spec"]["containers"][0].setdefault("name", "c"),
+        "allocatedResources": {"cpu": allocated, GPU: "1"}, "resources": {"requests": {"cpu": actual, GPU: "1"}},
+    }  # fmt: skip
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    return {**made, "status": {"containerStatuses": [status], "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("made", "cpu"),
+    [
+        (resized("2", "2", "2"), 2000),
+        (resized("8", "2", "2", "Deferred"), 8000),
+        (resized("1", "8", "8"), 8000),
+        (resized("1", "1", "8"), 8000),
+        (resized("1000", "2", "2", "Infeasible"), 2000),
+    ],
+)
+def test_while_a_pod_is_resized_the_most_counts_that_its_node_can_grant(made: Json, cpu: int) -> None:
+    assert requests_of(made) == {"cpu": cpu, GPU: 1000, "pods": 1000}
+
+
+def test_a_pod_with_one_size_for_all_containers_is_resized_alike() -> None:
+    made = pod({"cpu": "1"}, resources={"requests": {"cpu": "1"}})
+    made["status"] = {"resources": {"requests": {"cpu": "8"}}, "allocatedResources": {"cpu": "1"}}
+    assert requests_of(made)["cpu"] == 8000
+    made["spec"]["resources"]["requests"]["cpu"] = "500"
+    assert requests_of(made)["cpu"] == 500_000
+    made["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    assert requests_of(made)["cpu"] == 8000
+
+
 def test_two_pods_of_a_host_port_do_not_share_a_node() -> None:
     port = [{"containerPort": 1, "hostPort": 80}]
     one = {"metadata": {"name": "p"}, "spec": {"containers": [{"ports": port}]}}

@@ -1,4 +1,4 @@
-"""The way to an API server, and what is cluster_errors when it does not answer or does not agree."""
+"""The way to an API server, and what is raised when it does not answer or does not agree."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def lacking(server: dict[str, Json]) -> dict[str, str]:
 
 def test_what_is_printed_protects() -> None:
     assert lacking(cluster()) == {}
-    assert len(protections(FakeKube(cluster()))) == 5
+    assert len(protections(FakeKube(cluster()))) == 6
 
 
 def test_the_placer_is_looked_at_where_it_serves() -> None:
@@ -97,6 +97,7 @@ def unenforced(server: dict[str, Json]) -> None:
 @pytest.mark.parametrize(("name", "words", "change"), [
     ("hivedscheduler-devices", "the policy does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-devices")),
     ("hivedscheduler-devices", "only warns", weaken_binding),
+    ("hivedscheduler-deletions", "does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-deletions")),
     ("hivedscheduler-annotations", "no binding", lambda it: it.pop(BINDINGS + "hivedscheduler-annotations")),
     ("pod-security", "lacks the label", unlabel),
     ("pod-security", "enforces privileged", allow_all),
@@ -127,5 +128,5 @@ def test_what_may_not_be_read_is_not_said_to_hold() -> None:
 
     kube.before = forbid
     found = {one.name: one.message for one in protections(kube) if not one.in_force}
-    assert set(found) == {"hivedscheduler-devices", "hivedscheduler-annotations"}
+    assert set(found) == {"hivedscheduler-devices", "hivedscheduler-annotations", "hivedscheduler-deletions"}
     assert all("you may not read it" in why for why in found.values())

@@ -10,6 +10,7 @@ from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.reading import asks, read_pod
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
+from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, pod
 
 Json = dict[str, Any]
@@ -84,7 +85,48 @@ def test_leaf_cells_are_counted_by_sku() -> None:
     assert read({}, rules).request.leaf_number == 8, "the types do not agree: a device is a leaf cell"
     assert read({"paictl.io/leaf-cell-type": "DUO"}, rules, nvidia_com__gpu="3").request.leaf_number == 2
     assert read({}, amd_com__gpu="2").request.leaf_number == 2
-    assert read({"paictl.io/leaf-cells": "5"}).request.leaf_number == 5
+    assert read({"paictl.io/leaf-cells": "9"}).request.leaf_number == 9
+
+
+LIMITS = "resources.limits"
+
+
+@pytest.mark.parametrize(
+    ("labels", "skus", "limits", "why"),
+    [
+        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "2"}, ""),
+        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "4"}, "may use 4 devices, but 2 leaf cells have 2"),
+        ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "4"}, ""),
+        ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "5"}, "1 leaf cells have 4"),
+        ({}, {}, {"nvidia_com__gpu": "2", "amd_com__gpu": "8"}, "may use 8 devices, but 2 leaf cells have 2"),
+    ],
+)
+def test_a_pod_gets_no_more_devices_than_its_leaf_cells_have(labels: Json, skus: Json, limits: Json, why: str) -> None:
+    """A device plugin would give it devices of cells that are promised to others."""
+    if not why:
+        assert read(labels, Rules(skus=skus), **limits).request.leaf_number in (1, 2)
+        return
+    with pytest.raises(RequestError, match=why) as refused:
+        read(labels, Rules(skus=skus), **limits)
+    assert refused.value.field.startswith(f"{LIMITS}[")
+
+
+def test_devices_of_an_annotated_pod_are_counted_but_a_placed_one_is_read_in_any_case(harness: Harness) -> None:
+    """Whoever was placed before this was checked keeps its devices."""
+    asked = {"virtualCluster": "B", "leafCellNumber": 1, "priority": 0}
+    greedy = pod("greedy", asked)
+    greedy["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    answer = harness.ask(greedy)
+    assert not answer.names
+    assert "may use 4 devices, but 1 leaf cells have 1" in str(answer.hopeless)
+    before = pod("before", asked)
+    node = harness.run(before)
+    before["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    harness.begin(harness.core.spec)
+    harness.open(NODES)
+    assert harness.core.book.holds("uid-before")
+    assert node == "n0"
+    assert "DevicesUnknown" not in harness.reasons_of("before")
 
 
 def test_containers_add_up_and_init_containers_do_not() -> None:
@@ -93,8 +135,14 @@ def test_containers_add_up_and_init_containers_do_not() -> None:
     pod["spec"]["containers"].append({"name": "d", "resources": limits})
     pod["spec"]["initContainers"] = [{"name": "i", "resources": limits}]
     assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 9
-    pod["spec"]["initContainers"] = [{"name": "i", "resources": limits, "restartPolicy": "Always"}]
+    sidecar = {"name": "s", "resources": limits, "restartPolicy": "Always"}
+    pod["spec"]["initContainers"] = [sidecar]
     assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 10
+    large = {"name": "i", "resources": {"limits": {"nvidia.com/gpu": "12"}}}
+    pod["spec"]["initContainers"] = [large, sidecar]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 12
+    pod["spec"]["initContainers"] = [sidecar, large]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 13, "the sidecar runs on beside it"
 
 
 def test_priorities_and_flags() -> None:
@@ -133,7 +181,7 @@ def test_a_pod_without_devices_is_told_what_to_say() -> None:
 
 
 def test_an_annotation_outranks_labels_and_the_marker_alone_is_not_enough() -> None:
-    pod = SHAPES["Job"][0] | {}
+    pod = shaped("Job", "train", OURS | JOB, nvidia_com__gpu="2")
     pod["metadata"] = pod["metadata"] | {"annotations": {SCHEDULING_SPEC: "virtualCluster: x\nleafCellNumber: 2"}}
     found = read_pod(pod, "u", "team/p", Rules())
     assert (found.source, found.request.vc, found.request.group) == ("annotation", "x", "team/p")

@@ -70,6 +70,31 @@ def test_the_member_on_a_lost_node_is_given_up_and_its_gang_gets_another(harness
     assert "paictl_extender_joint_repairs_total 0.0" in text
 
 
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (10**9, 300)])
+def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
+    harness: Harness, grace: int | None, seconds: int
+) -> None:
+    """It was only cut off, and its kubelet ends their containers now: another pod would share their devices."""
+    for made in gang("g", 2, 4, memberRepairEnable=True):
+        if grace is not None:
+            made["spec"]["terminationGracePeriodSeconds"] = grace
+        harness.run(made)
+    away(harness, "n1")
+    harness.now += AFTER
+    harness.reconciler.reconcile()
+    assert lost(harness) == ["PATCH status g-1", "DELETE pod g-1"]
+    harness.delete("g-1")
+    for node in ("n2", "n3"):
+        away(harness, node)
+    harness.core.node_changed(NodeStatus("n1", ready=True, schedulable=True))
+    harness.now += seconds - 1
+    harness.reconciler.reconcile()
+    assert not harness.ask(next_pod(7)).names
+    harness.now += 1
+    harness.reconciler.reconcile()
+    assert harness.ask(next_pod(8)).names == ("n1",)
+
+
 def test_a_gang_that_did_not_ask_for_it_is_left_alone(harness: Harness) -> None:
     places = begun(harness, repair=False)
     away(harness, places["g-1"])

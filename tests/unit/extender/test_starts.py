@@ -107,6 +107,19 @@ def test_the_head_has_a_start_and_who_would_delay_it_waits(harness: Harness) -> 
     assert (behind["situation"], behind["longest"]) == ("backfill", 10 * HOUR * 1000)
 
 
+@pytest.mark.parametrize("grace", [366 * 24 * HOUR, 2**62])
+def test_a_deadline_counts_with_the_grace_period_after_it(harness: Harness, grace: int) -> None:
+    """A kubelet lets a pod run on for its grace period after its deadline, and nobody limits that one."""
+    run(harness, pods("first", 1, 4, 10))
+    wait(harness, pods("big", 3, 4, 5))
+    long = pods("long", 1, 4, 1)
+    long[0]["spec"]["terminationGracePeriodSeconds"] = grace
+    assert "it would delay default/big" in wait(harness, long)
+    usual = pods("usual", 1, 4, 1)
+    usual[0]["spec"]["terminationGracePeriodSeconds"] = 30
+    assert harness.ask(usual[0]).names
+
+
 def test_who_would_start_with_a_shorter_limit_is_told_which(harness: Harness) -> None:
     run(harness, pods("first", 1, 4, 10))
     wait(harness, pods("big", 3, 4, 5))

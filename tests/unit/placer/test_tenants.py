@@ -8,7 +8,7 @@ import pytest
 
 from paictl.cluster.pods.reading import pinned_node
 from paictl.remote.kube.client import Json
-from paictl.scheduler.wire import GATE, GRANTED, SCHEDULING_SPEC
+from paictl.scheduler.wire import GATE, GRANTED, ISOLATION, SCHEDULING_SPEC
 from tests.unit.extender.harness import pod
 from tests.unit.placer.test_placing import Placer
 
@@ -91,3 +91,27 @@ def test_a_pin_that_is_never_bound_takes_no_name_of_another_namespace_over_a_res
     assert groups["team-a/train (uid-team-b-a)"].virtual is None
     leaves = [leaf for group in groups.values() for leaf in group.leaves()]
     assert len(set(leaves)) == len(leaves) == 3
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("edit", ["{broken", None])
+def test_a_pod_that_nobody_can_read_any_more_keeps_its_devices_over_a_restart(edit: str | None, bound: bool) -> None:
+    """It was edited after its pin; once it is bound, it can no longer be mended."""
+    placer = Tenants()
+    edited = placer.add(member("team-b", "a", "B", "team-b/x", 1))
+    placer.round()
+    node, device = pinned_node(edited), edited["metadata"]["annotations"][ISOLATION]
+    if bound:
+        edited["spec"]["nodeName"] = node
+    if edit is None:
+        del edited["metadata"]["annotations"][SCHEDULING_SPEC]
+    else:
+        edited["metadata"]["annotations"][SCHEDULING_SPEC] = edit
+    placer.begin()
+    assert [event.reason for event in placer.recorded if event.pod.name == "a"] == ["GuaranteeLost"]
+    others = [placer.add(member("team-b", f"b{number}", "B", f"team-b/y{number}", 1)) for number in range(4)]
+    placer.round()
+    places = [(pinned_node(other), other["metadata"]["annotations"].get(ISOLATION)) for other in others]
+    assert (node, device) not in places
+    placer.core.pod_gone(edited["metadata"]["uid"])
+    assert not placer.core.book.holds(edited["metadata"]["uid"])

@@ -84,6 +84,29 @@ def test_a_pod_that_contradicts_its_group_keeps_its_devices_alone() -> None:
     assert engine.state.digest() == healthy(CONFIG).state.digest()
 
 
+@pytest.mark.parametrize("members", [((4, 1),), ((1, 2),), ((4, 3),), ((2, 1), (4, 1))])
+@pytest.mark.parametrize("edited", ["p", "q"])
+def test_a_pod_whose_gang_was_edited_keeps_its_devices_when_the_others_end(
+    edited: str, members: tuple[tuple[int, int], ...]
+) -> None:
+    """Its gang, as the others describe it, has that place: nobody else gets it while the pod runs."""
+    pods = bound(pod("p", "A", 4, group="g", pods=2), pod("q", "A", 4, group="g", pods=2))
+    leaf_number = members[-1][0]
+    running = [
+        replace(one, request=replace(one.request, members=members, leaf_number=leaf_number))
+        if one.request.uid == edited else one
+        for one in pods
+    ]  # fmt: skip
+    engine, _ = recovered(*running)
+    assert sorted(engine.state.groups.slots) == ["p", "q"]
+    engine.observe(PodGone("q" if edited == "p" else "p"))
+    info, tree = next(one.info for one in pods if one.request.uid == edited), engine.state.physical
+    used = {(tree.node_name(leaf), tree.device(leaf)) for leaf in engine.state.occupancy.user}
+    assert used >= {(info.node, device) for device in info.devices}
+    engine.observe(PodGone(edited))
+    assert engine.state.digest() == healthy(CONFIG).state.digest()
+
+
 def test_a_pod_that_is_not_in_its_own_annotation_keeps_its_devices_alone() -> None:
     (one,) = bound(pod("p", "A", 4))
     engine, warnings = recovered(replace(one, info=replace(one.info, devices=(3, 2, 1, 0))))

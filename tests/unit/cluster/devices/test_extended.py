@@ -10,6 +10,7 @@ from paictl.cluster.devices.claims import FINALIZER
 from paictl.cluster.devices.extended import MARK, claim_name, extended_claim
 from paictl.cluster.devices.pod_claims import ClaimOptions, PodClaims
 from paictl.cluster.pods.feasibility import node_facts
+from paictl.cluster.pods.labels import pod_limit
 from paictl.remote.kube.client import Json
 from tests.unit.cluster.devices.played import CLASS, Killed, PlayedServer
 from tests.unit.cluster.devices.test_claims import NODES, begin
@@ -42,13 +43,23 @@ def test_each_container_has_a_request_named_as_kube_scheduler_names_it() -> None
     assert extended_claim(pod(container("a", 2)), {}) is None
 
 
-def test_init_containers_use_what_the_others_have_and_a_sidecar_has_its_own() -> None:
+def test_init_containers_use_what_later_ones_have_but_nothing_of_a_sidecar_beside_them() -> None:
     sidecar = container("side", 1, restartPolicy="Always")
-    requests, uses = asked(container("main", 2), init=(sidecar, container("small", 1), container("large", 4)))
+    made = pod(container("main", 2), init=(sidecar, container("small", 1), container("large", 4)))
+    claim = extended_claim(made, RESOURCES)
+    assert claim is not None
     side, main, more = "container-0-request-1", "container-3-request-1", "container-2-request-1"
-    assert requests == [(side, 1), (main, 2), (more, 1)]
-    assert [request for name, request in uses if name == "small"] == [side]
-    assert [request for name, request in uses if name == "large"] == [side, main, more]
+    assert [(request.name, request.count) for request in claim.requests] == [(side, 1), (main, 2), (more, 2)]
+    assert [use.request for use in claim.uses if use.container == "small"] == [main]
+    assert [use.request for use in claim.uses if use.container == "large"] == [main, more]
+    assert claim.devices == pod_limit(made, GPU), "the pod gets as many leaf cells"
+
+
+def test_an_init_container_uses_what_a_sidecar_after_it_has() -> None:
+    sidecar = container("side", 1, restartPolicy="Always")
+    requests, uses = asked(container("main", 2), init=(container("first", 3), sidecar))
+    assert requests == [("container-1-request-1", 1), ("container-2-request-1", 2)]
+    assert [request for name, request in uses if name == "first"] == [name for name, _ in requests]
 
 
 def test_names_stay_within_what_the_api_allows() -> None:
