@@ -49,6 +49,10 @@ class EventLoop(Generic[E]):
         """The next event, still queued; there must be one."""
         return self._queue[0][3]
 
+    def first_at(self) -> Millis:
+        """When that one happens."""
+        return self._queue[0][0]
+
     def forget(self) -> None:
         """Drop the next event without it happening: the clock stays."""
         heapq.heappop(self._queue)

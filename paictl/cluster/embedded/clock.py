@@ -9,11 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from paictl.cluster.embedded.records import END
 from paictl.cluster.embedded.store import Store
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.units import Millis, from_unix
+from paictl.units import Millis, from_unix, millis_between
 
 MAX = "max"
 """A clock that runs until nothing more happens, after every command."""
@@ -124,7 +125,7 @@ class Present:
     @property
     def instant(self) -> Millis:
         """The present on the cluster's own clock."""
-        return self.clock.at(self.wall)
+        return Millis(min(self.clock.at(self.wall), millis_between(self.epoch, END)))
 
     def begin(self, start: float, speed: float, *, run_out: bool) -> None:
         """The cluster comes up at a Unix time."""

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from paictl.cluster.embedded.records import END
 from paictl.cluster.embedded.still import machine_from
-from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
+from paictl.cluster.interface import ClusterError, JobRequest, MachineSpec, NodeChange
 from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -403,7 +404,9 @@ class Tick(LoggedCommand):
     span: Millis
 
     def act(self, world: World) -> None:
-        """Let it pass."""
+        """Let it pass. Raises `ClusterError` where that would be beyond the end of time."""
+        if world.now + self.span > world.end:
+            raise ClusterError(text("the clock of this cluster ends in the year {year}", year=END.year))
         world.advance(Millis(world.now + self.span))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -12,6 +12,9 @@ from paictl.cluster.interface import ConfigVersion, Event, EventKind, NodeChange
 from paictl.frozen import frozen
 from paictl.units import Millis, instant
 from paictl.workload.lifecycle import PodChange, TaskRef
+
+END: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""When time on a cluster's clock ends: calendars have no year 10,000, and dates near it cannot be computed with."""
 
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""

@@ -15,6 +15,7 @@ from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher,
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
 from paictl.cluster.embedded.machines import Machines, WithHardware
 from paictl.cluster.embedded.records import (
+    END,
     ENDS,
     Happened,
     HistoryKind,
@@ -46,7 +47,7 @@ from paictl.cluster.movetotals import MoveTotal
 from paictl.i18n import text
 from paictl.scheduler.request import gang_of
 from paictl.sim.loop import EventLoop, EventPriority
-from paictl.units import Millis
+from paictl.units import Millis, unix_millis
 from paictl.workload import lifecycle
 from paictl.workload.duration import shortest_seconds
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
@@ -105,8 +106,14 @@ class World(WithWindows, WithReservations, WithHardware):
 
     # --- time
 
+    @property
+    def end(self) -> Millis:
+        """When time ends."""
+        return Millis(unix_millis(END) - self.epoch)
+
     def advance(self, until: Millis | None) -> None:
-        """Let time pass until an instant, or until nothing more will happen."""
+        """Let time pass until an instant, or until nothing more will happen before time ends."""
+        until = None if until is None else min(until, self.end)
         while (timer := self._next(until)) is not None:
             self._happen(timer)
             self._settle()
@@ -116,7 +123,9 @@ class World(WithWindows, WithReservations, WithHardware):
         """The next thing to happen; what is obsolete does not, so that no clock runs out to it."""
         while len(self.loop) and self._is_obsolete(self.loop.first()):
             self.loop.forget()
-        return None if until is None and self._only_endless() else self.loop.pop(until)
+        if until is None and (self._only_endless() or (len(self.loop) and self.loop.first_at() > self.end)):
+            return None
+        return self.loop.pop(until)
 
     def _only_endless(self) -> bool:
         """Whether all that will happen comes again for ever; the first is asked first, as that needs no sorting."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.embedded.records import Timer
+from paictl.cluster.embedded.records import END, Timer
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import EventKind, JobRequest
+from paictl.cluster.interface import ClusterError, EventKind, JobRequest
 from paictl.units import Millis
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
@@ -75,3 +75,23 @@ def test_what_lasts_longer_than_ten_years_never_ends(bench: MakeBench, span: str
     assert (lab.state(key), lab.state(other)) == ("Running", "Succeeded")
     assert lab.again().now == lab.at(MINUTE)
     assert lab.state(lab.submit("told", "vc1", duration=Millis(10**18))) == "Running"
+
+
+def test_time_ends_before_calendars_do(bench: MakeBench) -> None:
+    lab = bench()
+    with pytest.raises(ClusterError, match="ends in the year 9000"):
+        lab.pass_time(Millis(20_000_000 * 24 * 60 * MINUTE))
+    assert lab.again().now == lab.at(0)
+    lab.cluster.set_speed(1_000_000, run_out=False)
+    lab.wall[0] += 400 * 24 * 3600
+    assert lab.again().now == END
+    assert lab.submit("late") in [job.key for job in lab.again().jobs()]
+
+
+def test_jobs_that_follow_each_other_do_not_run_a_clock_out_of_the_calendar(bench: MakeBench) -> None:
+    lab = bench(clock=(0.0, True))
+    jobs = [lab.job(f"j{number}", "default", commands=["sleep 3649d"]) for number in range(1_500)]
+    lab.cluster.submit([JobRequest("ann", job) for job in jobs])
+    assert lab.again().now < END
+    states = {job.state.value for job in lab.again().jobs()}
+    assert states == {"Succeeded", "Running", "Waiting"}
