@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Preempt, Start, Trigger
@@ -22,8 +22,6 @@ from paictl.sim.rates import Rates, TrainingRates
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
-_MORE: Final = 1.25
-"""A model is fitted again for new numbers of nodes or replicas, and after this multiple of the measurements."""
 MOST_REPLICAS: Final = 64
 """The most replicas of one job, as in their simulators."""
 
@@ -35,10 +33,21 @@ class TuningParameters(Parameters):
     interval: Span = parameter(Span(60_000), "interval between allocations", least=0.001, most=1e9)
 
 
+class Fitting(NamedTuple):
+    """When and how a job's model of a step is fitted."""
+
+    more: float
+    """A model is fitted again for new numbers of nodes or replicas, and after this multiple of the measurements."""
+    afresh: bool
+    """Whether each fit starts from the same values, not from the last fit."""
+    tolerance: float | None
+    """See `steps.fitted`."""
+
+
 class Learner:
     """The measurements of one job: times of steps by type of device, and gradients."""
 
-    def __init__(self, job: JobView, training: TrainingProfile, *, blind: bool) -> None:
+    def __init__(self, job: JobView, training: TrainingProfile, fitting: Fitting, *, blind: bool) -> None:
         self.job = job
         self.training = training
         self.noise: Gradients | None = None
@@ -47,6 +56,7 @@ class Learner:
         """By type, in the order in which they were tried."""
         self.version = 0
         """Raised with each new measurement that changes predictions."""
+        self._fitting = fitting
         self._blind = blind
         """Whether all types count as one."""
         self._rows: dict[str, dict[tuple[int, int, int], Measurement]] = {}
@@ -76,12 +86,14 @@ class Learner:
             return
         step, sync = training.step(kind, placement, size.local)
         rows[nodes, replicas, size.local] = Measurement(nodes, replicas, size.local, step, sync)
-        if (nodes, replicas) in places and len(rows) < _MORE * self._fitted[name]:
+        fitting = self._fitting
+        if (nodes, replicas) in places and len(rows) < fitting.more * self._fitted[name]:
             return
         places.add((nodes, replicas))
         self._fitted[name] = len(rows)
         self._most[name] = max(self._most.get(name, 0), replicas)
-        self.models[name] = fitted(list(rows.values()), self.models.get(name))
+        last = None if fitting.afresh else self.models.get(name)
+        self.models[name] = fitted(list(rows.values()), last, tolerance=fitting.tolerance)
         self.version += 1
 
     def goodputs(self, kind: str, nodes: Sequence[int], replicas: Sequence[int], bound: int) -> BestSizes:
@@ -136,6 +148,7 @@ class BatchTuning(Policy):
     tunes = True
     blind = False
     """Whether all types of devices count as one."""
+    fitting = Fitting(more=1.25, afresh=False, tolerance=None)
     rates: TrainingRates
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
@@ -200,7 +213,7 @@ class BatchTuning(Policy):
         for job in moment.arrived:
             self.jobs[job.number] = job
             if job.training is not None:
-                self.learners[job.number] = Learner(job, job.training, blind=self.blind)
+                self.learners[job.number] = Learner(job, job.training, self.fitting, blind=self.blind)
         for job in moment.ended:
             self._forget(job)
         self._news = self._news or bool(moment.arrived or moment.ended)

@@ -9,7 +9,7 @@ from paictl.frozen import frozen
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.policies.base import Setup
-from paictl.sim.policies.batch_tuning import MOST_REPLICAS, BatchTuning, Learner, TuningParameters
+from paictl.sim.policies.batch_tuning import MOST_REPLICAS, BatchTuning, Fitting, Learner, TuningParameters
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.programs.linear import Option, chosen
 from paictl.sim.view import JobView
@@ -46,6 +46,7 @@ class Sia(BatchTuning):
     title = "goodput of elastic jobs on mixed devices, by an integer program each round"
     paper = "Jayaram Subramanya et al., SOSP'23; siasosp23/artifacts@aaf7a0d"
     Parameters = SiaParameters
+    fitting = Fitting(more=1.0, afresh=True, tolerance=1e-5)
     choices = (
         "configurations are powers of two within a node, then whole nodes",
         "a job starts on one device, because nothing is known yet",
@@ -53,8 +54,8 @@ class Sia(BatchTuning):
         "a job's restart time is known from its application, as in the published code; 30 s without it",
         "a job without a training profile runs on its requested (or elastic) number of devices, on any type by its "
         "rates; a round without arrivals, ends and measurements changes nothing",
-        "a job's model is fitted again for a new number of nodes or replicas, and after a quarter more "
-        "measurements; the published code fits after each one",
+        "a job's model is fitted after each new measurement, always from the same start and to 1e-5, as in the "
+        "published code: fits that go on from the last one, less often and to the end, change which jobs move",
         "a job that changes its nodes but not its devices per node continues at once",
     )
 

@@ -56,10 +56,11 @@ class BestSizes(NamedTuple):
     passes: Any
 
 
-def fitted(rows: Sequence[Measurement], last: StepModel | None = None) -> StepModel:
+def fitted(rows: Sequence[Measurement], last: StepModel | None = None, *, tolerance: float | None = None) -> StepModel:
     """The parameters with the least squared error of the logarithm; costs without a measurement stay at their floor.
 
-    `last`: an earlier fit of the same job, from which the search starts.
+    `last`: an earlier fit of the same job, from which the search starts. `tolerance`: where it ends (None: near the
+    precision of a processor).
     """
     nodes, replicas, local, step, sync = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     start = [old if old > _KNOWN else new for old, new in zip(last or _START, _START, strict=True)]
@@ -83,7 +84,8 @@ def fitted(rows: Sequence[Measurement], last: StepModel | None = None) -> StepMo
         fix(3, _FLOOR)
         fix(5, _FLOOR)
     goal = _Misfit(several, within, np.maximum(replicas - 2, _FLOOR), local, np.log(step - sync), np.log(step))
-    solution = minimize(goal, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))).x
+    bounds = list(zip(lower, upper, strict=True))
+    solution = minimize(goal, start, jac=True, method="L-BFGS-B", bounds=bounds, tol=tolerance).x
     values = [float(f"{min(max(value, low), high):.{_DIGITS}g}")
               for value, low, high in zip(solution.tolist(), lower, upper, strict=True)]  # fmt: skip
     if not several.any():  # the network between nodes is never faster than within one

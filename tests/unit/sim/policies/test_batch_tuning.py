@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +14,8 @@ from paictl.sim.cluster import ClusterShape, homogeneous, mixed
 from paictl.sim.goodput import BatchSize, StepTimes, TrainingProfile
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
+from paictl.sim.policies import batch_tuning
+from paictl.sim.programs.steps import Measurement, StepModel, fitted
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import PausedError, simulate
 from paictl.units import Millis
@@ -173,6 +179,27 @@ def test_the_seed_alone_decides_a_search() -> None:
     ]
     assert ends[0] == ends[1]
     assert len({str(end) for end in ends}) > 1
+
+
+@pytest.mark.parametrize("policy", ["sia", POLLUX])
+def test_models_are_fitted_as_in_the_simulator_of_each(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[tuple[int, bool, float | None]] = []
+
+    def recorded(rows: Sequence[Measurement], last: StepModel | None = None, **more: Any) -> StepModel:
+        fits.append((len(rows), last is None, more["tolerance"]))
+        return fitted(rows, last, **more)
+
+    monkeypatch.setattr(batch_tuning, "fitted", recorded)
+    rows = tuple((400.0 * (epoch + 1), 1.0, 2.0 ** (epoch - 5)) for epoch in range(20))  # another batch size each epoch
+    training = TrainingProfile("net", 20, {"": times(0.002, 0.005, most=512)}, {32: rows, 512: rows}, {})
+    play([job("a", training)], homogeneous(1, 1), policy)
+    measured = [number for number, _, _ in fits]
+    if policy == "sia":
+        assert measured == list(range(1, measured[-1] + 1)), "after each measurement"
+        assert {(afresh, tolerance) for _, afresh, tolerance in fits} == {(True, 1e-5)}
+    else:
+        assert any(after > before + 1 for before, after in pairwise(measured)), "not after each measurement"
+        assert {(afresh, tolerance) for _, afresh, tolerance in fits[1:]} == {(False, None)}
 
 
 @pytest.mark.parametrize("policy", ["sia", POLLUX])
