@@ -18,6 +18,10 @@ class ClusterError(PaictlError):
     """The cluster refuses a request; nothing has changed."""
 
 
+class StoreError(ClusterError):
+    """What a cluster is kept in cannot be read or written: a full disk, missing rights, a damaged file."""
+
+
 class ConflictError(ClusterError):
     """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
 

@@ -9,7 +9,14 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from paictl.cluster.interface import ClusterError, ConflictError, NoJobError, UnreachableError, UnsupportedError
+from paictl.cluster.interface import (
+    ClusterError,
+    ConflictError,
+    NoJobError,
+    StoreError,
+    UnreachableError,
+    UnsupportedError,
+)
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -129,6 +136,8 @@ def answer_to(error: PaictlError) -> ApiError:
         case RefusedFilesError():
             problems = [problem_data(problem) for problem in error.report.problems]
             return ApiError(400, "InvalidProtocolError", _with_findings(message, error), problems=problems, **more)
+        case StoreError():  # its place and what to do are for whoever runs the server
+            return ApiError(503, "UnavailableError", error.message)
         case UnreachableError():
             return ApiError(503, "UnavailableError", message, **more)
         case UnsupportedError():

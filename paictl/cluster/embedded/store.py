@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
-from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
+from paictl.cluster.interface import ClusterError, ConflictError, EventKind, StoreError, UnreachableError
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.units import Millis
@@ -407,12 +407,12 @@ def explained(folder: Path, file: str = FILE) -> Iterator[None]:
         hint = next(
             (hint for word, hint in _HINTS if word in text), "look at the folder, or take another with --state DIR"
         )
-        raise ClusterError(
+        raise StoreError(
             i18n.text("the cluster's file cannot be used: {text}", text=text), where=str(folder / file), hint=hint
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ClusterError(
+        raise StoreError(
             i18n.text("the cluster's folder cannot be used: {reason}", reason=reason), where=str(folder),
             hint="free some space, check permissions, or choose another with --state DIR",
         ) from None  # fmt: skip

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import threading
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import yaml
 
+from paictl.cluster.embedded.store import FILE
 from paictl.cluster.interface import ClusterError, JobState, NodeChange
 from paictl.cluster.maintenance import WindowRequest
 from paictl.i18n import catalogue
@@ -455,3 +458,24 @@ def test_tags_are_openpais_and_filter_lists(server: Server) -> None:
     assert names("tag=sweep-7") == names("tagsContain=x,sweep-7") == [("one", ["sweep-7"])]
     assert names("tagsNotContain=sweep-7") == [("two", [])]
     assert names("tag=nosuch") == []
+
+
+def test_a_full_disk_is_no_fault_of_the_request_and_names_no_folder(server: Server) -> None:
+    job = JOB.format(name="late", vc="vc1").encode()
+    with closing(sqlite3.connect(server.folder / FILE)) as db:
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+    connect = sqlite3.connect
+
+    def full(*given: Any, **named: Any) -> sqlite3.Connection:
+        db: sqlite3.Connection = connect(*given, **named)
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        return db
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        body = job.replace(b"sleep 1h", b"sleep 1h  # " + b"x" * 400_000)
+        reply = server.ask("POST", "/api/v2/jobs", token=server.token("ann"), body=body, media="text/yaml")
+    assert (reply.status, reply.data["code"]) == (503, "UnavailableError")
+    assert "full" in reply.data["message"]
+    assert str(server.folder) not in reply.text
+    assert server.get("/api/v2/jobs", "ann").data == []
