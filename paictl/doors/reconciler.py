@@ -238,7 +238,7 @@ class Reconciler:
                 if not self._may_act():  # the next leader finds the rest of the gang due
                     return
                 if isinstance(gang, FailingGang) and gang.members:
-                    self._lose(LostMember(ref, gang.why, dead=False))
+                    self._lose(LostMember(ref, gang.why, dead=False, grace=self._grace(ref)))
                     continue
                 answer, refusal = self._evict_kindly(ref)
                 if answer is Eviction.TAKEN:
@@ -250,9 +250,11 @@ class Reconciler:
 
     def _evict_kindly(self, ref: PodRef) -> tuple[Eviction, str]:
         """Evict a pod for which nobody waits, with the time that it asks for; but no node waits for years."""
+        return pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=self._grace(ref))
+
+    def _grace(self, ref: PodRef) -> int | None:
         entry = self.core.table.by_uid.get(ref.uid)
-        grace = None if entry is None else self.core.grace_of(entry)
-        return pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=grace)
+        return None if entry is None else self.core.grace_of(entry)
 
     def _lose_members(self) -> None:
         """Give up the pods on lost nodes whose gangs replace them."""
@@ -263,7 +265,7 @@ class Reconciler:
 
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
-        if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead):
+        if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead, grace=member.grace):
             self.core.members["lost"] += 1
             self.core.record(member.event())
         else:

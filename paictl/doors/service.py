@@ -146,7 +146,7 @@ class DoorService:
             options = DoorOptions(
                 own_preemption=self.settings.own_preemption,
                 deadline=self.settings.deadline,
-                rules=Rules(self.settings.devices, self.read.spec.sku_types),
+                rules=Rules.from_spec(self.settings.devices, self.read.spec),
                 require_grants=self.settings.require_grants,
                 claims=self.claims,
                 no_claims=self._no_claims,

@@ -33,7 +33,8 @@ def explained(file: str, config: Path | None, device: Sequence[str] | None) -> l
     `config` says how many devices a leaf cell of each SKU has; `device` are the resources that count as devices.
     Raises `PaictlError` naming the file.
     """
-    rules = Rules(tuple(device) if device else DEVICES, dict(read(config).spec.sku_types) if config else {})
+    devices = tuple(device) if device else DEVICES
+    rules = Rules.from_spec(devices, read(config).spec) if config else Rules(devices)
     pods, owners = _pods_of(file)
     return [_explained(pod, owners, rules) for pod in pods]
 

@@ -6,17 +6,21 @@ hold what a label must not (``-1``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
+from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
 from paictl import i18n
+from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
+from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.podgroups import PodGroup, group_of
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import read_request
+from paictl.units import exact_quantity
 from paictl.workload.sku import DEVICES as DEVICES
 
 PREFIX: Final = "paictl.io/"
@@ -62,6 +66,20 @@ class Rules:
 
     devices: tuple[str, ...] = DEVICES
     skus: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+    within: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
+    """Leaf cell types by virtual cluster and pinned cell; with neither those of the whole cluster, for pods without a
+    guarantee."""
+
+    @classmethod
+    def from_spec(cls, devices: tuple[str, ...], spec: ClusterSpec) -> Rules:
+        """For the pods of a cluster; raises `SpecError` where its cells contradict themselves."""
+        chains = build_chains(spec)
+        pinned = pinned_levels(spec, chains)
+        within: dict[tuple[str, str], set[str]] = {("", ""): {chain.leaf_type for chain in chains.values()}}
+        for vc in spec.virtual_clusters:
+            for name, _, pinned_id in preassigned_levels(vc, chains, pinned):
+                within.setdefault((vc.name, pinned_id or ""), set()).add(chains[name].leaf_type)
+        return cls(devices, spec.sku_types, within)
 
 
 def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:
@@ -182,7 +200,7 @@ def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> 
 
     A device plugin would give it those of other cells, which are then promised to others, but not free.
     """
-    most = request.leaf_number * _each(request.leaf_type, rules)
+    most = request.leaf_number * _least(request, rules)
     for resource in rules.devices:
         devices = pod_limit(pod, resource)
         if devices > most:
@@ -192,6 +210,21 @@ def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> 
                     "cells or set lower limits",
                     devices=devices, cells=request.leaf_number, most=most),
             )  # fmt: skip
+
+
+def _least(request: PodRequest, rules: Rules) -> Fraction:
+    """Devices of the smallest leaf cell with devices that a pod may get."""
+    key = (request.vc, request.pinned_id) if request.guaranteed else ("", "")
+    types = [request.leaf_type] if request.leaf_type else rules.within.get(key, rules.skus)
+    return min(filter(None, (_size(rules.skus.get(kind)) for kind in types)), default=Fraction(1))
+
+
+def _size(sku: Mapping[str, int | str] | None) -> Fraction:
+    """Devices of a leaf cell of a SKU, one if the type has no SKU."""
+    try:
+        return Fraction(1) if sku is None else exact_quantity(sku.get("gpu", 0))
+    except ValueError:  # who reads the configuration says so
+        return Fraction(1)
 
 
 def _each(leaf_type: str, rules: Rules) -> int:

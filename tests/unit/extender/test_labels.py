@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.pods.labels import Rules
+from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.cluster.pods.reading import asks, read_pod
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
@@ -109,6 +110,60 @@ def test_a_pod_gets_no_more_devices_than_its_leaf_cells_have(labels: Json, skus:
     with pytest.raises(RequestError, match=why) as refused:
         read(labels, Rules(skus=skus), **limits)
     assert refused.value.field.startswith(f"{LIMITS}[")
+
+
+MIXED = ClusterSpec.from_mapping(
+    {
+        "physicalCluster": {
+            "skuTypes": {"DUO": {"gpu": "2"}, "UNO": {"gpu": 1}, "CPU": {"cpu": 4}},
+            "cellTypes": {
+                f"{kind}-NODE": {"childCellType": kind, "childCellNumber": 4, "isNodeLevel": True}
+                for kind in ("DUO", "UNO", "CPU")
+            },
+            "physicalCells": [
+                {"cellType": "DUO-NODE", "cellAddress": "a"},
+                {"cellType": "DUO-NODE", "cellAddress": "b", "pinnedCellId": "own"},
+                {"cellType": "UNO-NODE", "cellAddress": "c"},
+                {"cellType": "UNO-NODE", "cellAddress": "d"},
+                {"cellType": "CPU-NODE", "cellAddress": "e"},
+            ],
+        },
+        "virtualClusters": {
+            "wide": {
+                "virtualCells": [
+                    {"cellType": "DUO-NODE", "cellNumber": 1},
+                    {"cellType": "CPU-NODE", "cellNumber": 1},
+                ],
+            },
+            "narrow": {
+                "virtualCells": [{"cellType": "UNO-NODE", "cellNumber": 2}], "pinnedCells": [{"pinnedCellId": "own"}],
+            },
+        },
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        ({"virtualCluster": "wide", "priority": 1}, 4),
+        ({"virtualCluster": "wide", "priority": -1}, 2),
+        ({"virtualCluster": "wide", "priority": -1, "leafCellType": "DUO"}, 4),
+        ({"virtualCluster": "narrow", "priority": 1}, 2),
+        ({"virtualCluster": "narrow", "priority": 1, "pinnedCellId": "own"}, 4),
+        ({"virtualCluster": "narrow", "priority": 1, "leafCellType": "CPU"}, 2),
+    ],
+)
+def test_a_pod_that_names_no_sku_may_use_what_the_smallest_that_it_can_get_has(asked: Json, most: int) -> None:
+    """A job is planned with the SKUs of its virtual cluster only."""
+    rules = Rules.from_spec(DEVICES, MIXED)
+    made = pod("p", {"leafCellNumber": 2, "affinityGroup": None} | asked)
+    container = made["spec"]["containers"][0]
+    container["resources"] = {"limits": {"nvidia.com/gpu": str(most)}}
+    assert read_pod(made, "u", "team/p", rules).request.leaf_number == 2
+    container["resources"] = {"limits": {"nvidia.com/gpu": str(most + 1)}}
+    with pytest.raises(RequestError, match=f"may use {most + 1} devices, but 2 leaf cells have {most}"):
+        read_pod(made, "u", "team/p", rules)
 
 
 def test_devices_of_an_annotated_pod_are_counted_but_a_placed_one_is_read_in_any_case(harness: Harness) -> None:

@@ -83,6 +83,8 @@ def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
     harness.now += AFTER
     harness.reconciler.reconcile()
     assert lost(harness) == ["PATCH status g-1", "DELETE pod g-1"]
+    (deleted,) = harness.server.sent("DELETE pod g-1")
+    assert deleted["gracePeriodSeconds"] == (300 if seconds == 300 else 0), "without the pod the kubelet takes years"
     harness.delete("g-1")
     for node in ("n2", "n3"):
         away(harness, node)
@@ -207,3 +209,20 @@ def test_members_on_a_lost_node_that_have_no_room_alone_move_together() -> None:
     (group,) = harness.core.book.engine.state.groups.by_name.values()
     assert group.virtual is not None
     assert all(uid for row in group.pods for uid in row)
+
+
+@pytest.mark.parametrize(("grace", "sent"), [(None, None), (90, None), (10**9, 300)])
+def test_a_member_leaves_a_bad_device_within_the_longest_grace_period(grace: int | None, sent: int | None) -> None:
+    harness = Harness(spec(), DoorOptions(bad_device_deadline=60.0))
+    harness.open(NODES)
+    for made in gang("g", 2, 4, memberRepairEnable=True):
+        if grace is not None:
+            made["spec"]["terminationGracePeriodSeconds"] = grace
+        node = harness.run(made)
+    core = harness.core
+    for index in core.health.judge_devices(node, {0: "xid 79"}):
+        core.record_outcomes(core.book.report_device(node, index, healthy=False))
+    harness.now += 100
+    harness.reconciler.reconcile()
+    (deleted,) = harness.server.sent("DELETE pod g-1")
+    assert deleted.get("gracePeriodSeconds") == sent
