@@ -161,18 +161,8 @@ def due(core: DoorCore) -> list[LostMember]:
             if pod.request.repair and pod.info is not None and pod.info.node in away and entry is not None:
                 reason = core.health.bad.get(pod.info.node, "")
                 why = f"node {pod.info.node} is lost: {reason}"
-                members.append(LostMember(entry.ref, why, dead=True, grace=_patience(core, entry)))
+                members.append(LostMember(entry.ref, why, dead=True, grace=0))
         return members
-
-
-def _patience(core: DoorCore, entry: PodEntry) -> int:
-    """Seconds for the end of a pod on a node that is away: none, so that another can have its name at once.
-
-    But a kubelet that is back ends the containers of a pod that it does not find any more with the time that the pod
-    asks for: if that is too long, the pod stays until then, to tell the kubelet how long it may take.
-    """
-    longest = int(core.options.longest_grace)
-    return longest if entry.grace > longest else 0
 
 
 def expect_end(core: DoorCore, member: LostMember) -> None:
