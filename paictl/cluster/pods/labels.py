@@ -206,9 +206,9 @@ def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> 
         if devices > most:
             raise RequestError(
                 request.name, f"{NO_DEVICES}[{resource}]", i18n.text(
-                    "its containers may use {devices} devices, but {cells} leaf cells have {most}: ask for more leaf "
+                    "its containers may use {devices} devices, but its leaf cells have only {most}: ask for more leaf "
                     "cells or set lower limits",
-                    devices=devices, cells=request.leaf_number, most=most),
+                    devices=devices, most=most),
             )  # fmt: skip
 
 

@@ -96,10 +96,10 @@ LIMITS = "resources.limits"
     ("labels", "skus", "limits", "why"),
     [
         ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "2"}, ""),
-        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "4"}, "may use 4 devices, but 2 leaf cells have 2"),
+        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "4"}, "may use 4 devices, but its leaf cells have only 2"),
         ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "4"}, ""),
-        ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "5"}, "1 leaf cells have 4"),
-        ({}, {}, {"nvidia_com__gpu": "2", "amd_com__gpu": "8"}, "may use 8 devices, but 2 leaf cells have 2"),
+        ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "5"}, "its leaf cells have only 4"),
+        ({}, {}, {"nvidia_com__gpu": "2", "amd_com__gpu": "8"}, "may use 8 devices, but its leaf cells have only 2"),
     ],
 )
 def test_a_pod_gets_no_more_devices_than_its_leaf_cells_have(labels: Json, skus: Json, limits: Json, why: str) -> None:
@@ -162,7 +162,7 @@ def test_a_pod_that_names_no_sku_may_use_what_the_smallest_that_it_can_get_has(a
     container["resources"] = {"limits": {"nvidia.com/gpu": str(most)}}
     assert read_pod(made, "u", "team/p", rules).request.leaf_number == 2
     container["resources"] = {"limits": {"nvidia.com/gpu": str(most + 1)}}
-    with pytest.raises(RequestError, match=f"may use {most + 1} devices, but 2 leaf cells have {most}"):
+    with pytest.raises(RequestError, match=f"may use {most + 1} devices, but its leaf cells have only {most}"):
         read_pod(made, "u", "team/p", rules)
 
 
@@ -173,7 +173,7 @@ def test_devices_of_an_annotated_pod_are_counted_but_a_placed_one_is_read_in_any
     greedy["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
     answer = harness.ask(greedy)
     assert not answer.names
-    assert "may use 4 devices, but 1 leaf cells have 1" in str(answer.hopeless)
+    assert "may use 4 devices, but its leaf cells have only 1" in str(answer.hopeless)
     before = pod("before", asked)
     node = harness.run(before)
     before["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
