@@ -142,8 +142,8 @@ class LostMember:
     why: str
     dead: bool
     """Whether its node is away, so that no kubelet would end it."""
-    grace: int | None
-    """Seconds for its end; None: as many as it asks for."""
+    grace: int | None = None
+    """Seconds for its end if a kubelet ends it; None: as many as it asks for."""
 
     def event(self) -> PodEvent:
         """The pod's event."""
@@ -161,7 +161,7 @@ def due(core: DoorCore) -> list[LostMember]:
             if pod.request.repair and pod.info is not None and pod.info.node in away and entry is not None:
                 reason = core.health.bad.get(pod.info.node, "")
                 why = f"node {pod.info.node} is lost: {reason}"
-                members.append(LostMember(entry.ref, why, dead=True, grace=0))
+                members.append(LostMember(entry.ref, why, dead=True))
         return members
 
 

@@ -108,7 +108,8 @@ MEMBER_LOST: Final = "MemberLost"
 def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: bool, grace: int | None) -> bool:
     """Delete a pod (namespace, name, uid) that its gang replaces, with the reason in its status; whether it was there.
 
-    With `dead` nothing on its node will end it: it has failed. `grace` as for `delete`.
+    With `dead` nothing on its node will end it: it has failed, and goes at once as with the pod garbage collector.
+    Otherwise it has `grace` seconds, None for as many as it asks for.
     """
     target = {
         "type": "DisruptionTarget", "status": "True", "reason": MEMBER_LOST, "message": message,
@@ -118,7 +119,7 @@ def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: b
     if dead:
         status |= {"phase": "Failed", "reason": MEMBER_LOST, "message": message}
     body = {"metadata": {"uid": pod[2]}, "status": status}
-    return _patch(client, pod, "status", body, STRATEGIC) and delete(client, *pod, grace=grace)
+    return _patch(client, pod, "status", body, STRATEGIC) and delete(client, *pod, grace=0 if dead else grace)
 
 
 def annotate(client: KubeClient, pod: tuple[str, str, str], annotations: Mapping[str, str]) -> bool:
