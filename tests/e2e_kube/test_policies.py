@@ -304,4 +304,7 @@ def administrator(spaces: KubeApi) -> Iterator[str]:
 
 def test_administrators_and_controllers_delete_pods_of_lost_nodes(spaces: KubeApi, administrator: str) -> None:
     for user in ("", administrator, "system:serviceaccount:kube-system:pod-garbage-collector"):
-        spaces.call("DELETE", placed(spaces), AT_ONCE, user=user)
+        path = placed(spaces)
+        spaces.call("DELETE", path, AT_ONCE, user=user)
+        with pytest.raises(ApiError, match="404"):
+            spaces.get(path)
