@@ -110,8 +110,8 @@ def told_apart(
     use one name, nobody knows who had it first: the one with the oldest pod keeps it, and the gang of the other gets
     another name. None for `grants`: namespaces share their names.
 
-    A pod whose request can no longer be read becomes a group of its own, too: its labels were changed after it had got
-    its place, and its devices must not be given away.
+    A pod whose request can no longer be read becomes a group of its own, too: its labels were changed after it had its
+    place, and its devices must not be given away.
     """
     pods = list(pods)
     rows = [(entry, entry.reading.request, info) for entry, info in pods if entry.reading is not None]

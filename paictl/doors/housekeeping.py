@@ -80,7 +80,7 @@ def note_hung(core: DoorCore) -> None:
         for uid, pod in core.book.pods.items():
             entry = core.table.by_uid.get(uid)
             if entry is not None and entry.deleting and entry.leaves_by < before and pod.info is not None:
-                why = f"its pod should have ended {HUNG:g} s ago at the latest"
+                why = f"its pod should have ended at least {HUNG:g} s ago"
                 hung |= {(pod.info.node, index): why for index in pod.info.devices}
         for node in sorted(core.health.hang(hung)):
             core.devices_changed(node)

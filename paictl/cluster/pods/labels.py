@@ -213,7 +213,11 @@ def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> 
 
 
 def _least(request: PodRequest, rules: Rules) -> Fraction:
-    """Devices of the smallest leaf cell with devices that a pod may get."""
+    """Devices of the smallest leaf cell with devices that a pod may get.
+
+    `_each` answers another question: by it cells are counted for pods that name a number of devices only, those that
+    run as well, and so it stays what it was when they were placed.
+    """
     key = (request.vc, request.pinned_id) if request.guaranteed else ("", "")
     types = [request.leaf_type] if request.leaf_type else rules.within.get(key, rules.skus)
     return min(filter(None, (_size(rules.skus.get(kind)) for kind in types)), default=Fraction(1))

@@ -113,8 +113,8 @@ def check_unlike(users: Users, name: str) -> None:
     for account in users.accounts():
         if account.name != name and _folder(account.name) == _folder(name):
             raise ConflictError(
-                text("the name {name!r} differs from that of user {other!r} too little", name=name, other=account.name),
-                hint="file servers keep one folder for both: choose another name",
+                text("the name {name!r} is too similar to that of user {other!r}", name=name, other=account.name),
+                hint="some file servers would give both the same folder: choose another name",
             )
 
 
