@@ -127,8 +127,8 @@ def refuse_much_text(user: str, jobs: Iterable[Mapping[str, object]]) -> None:
     if size > MOST_KEPT:
         raise ClusterError(
             text(
-                "the job files of user {user} that wait or run would have {size:,} characters together, "
-                "at most {most:,} can",
+                "the files of user {user}'s waiting and running jobs would have {size:,} characters together; "
+                "at most {most:,} are allowed",
                 user=user, size=size, most=MOST_KEPT,
             ),
             hint="wait until some have ended, or stop them; put large scripts into a storage or an image",

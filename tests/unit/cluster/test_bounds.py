@@ -103,9 +103,9 @@ def test_one_user_cannot_slow_down_all_commands_by_large_jobs_that_wait(
     lab.cluster.submit([one, two])
     lab.cluster.submit([three])
     for ask in (lambda: lab.cluster.submit([four]), lambda: lab.cluster.foresee(four)):
-        with pytest.raises(ClusterError, match=r"the job files of user ann .* characters together, at most 5,000 can"):
+        with pytest.raises(ClusterError, match=r"user ann's .* characters together; at most 5,000 are allowed"):
             ask()
-    with pytest.raises(ClusterError, match="the job files of user bob"):
+    with pytest.raises(ClusterError, match="the files of user bob's waiting and running jobs"):
         lab.cluster.submit([JobRequest("bob", {**job, "name": f"k{n}"}) for n in range(5)])
     assert [view.key for view in lab.cluster.jobs()] == ["ann~j0", "ann~j1", "ann~j2"]
     lab.cluster.submit([JobRequest("bob", job)])
