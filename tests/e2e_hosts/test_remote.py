@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
         try:
             while box.lab.machine(3).execute(["pgrep", "-f", "^sleep 31"], check=False).returncode:
                 assert running.poll() is None
-            arguments = b"".join(path.read_bytes() for path in _readable("cmdline"))
+            arguments = b"".join(_command_lines())
             box.lab.network.cut(3)
             said, _ = running.communicate(timeout=90)
         finally:
@@ -249,10 +250,7 @@ def test_hosts_that_only_a_bastion_reaches(box: Box, monkeypatch: pytest.MonkeyP
             running.terminate()
 
 
-def _readable(name: str) -> Iterator[Path]:
-    for path in Path("/proc").glob(f"[0-9]*/{name}"):
-        try:
-            path.read_bytes()
-        except OSError:
-            continue
-        yield path
+def _command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # a process may end at any time
+            yield path.read_bytes()
