@@ -36,14 +36,17 @@ class Text(str):
         """The text in a language."""
         words = catalogue(language)
         template = words.gettext(self.key) if self.many is None else words.ngettext(self.key, self.many, self._count())
-        values = {name: translated(one, language) if isinstance(one, str) else one for name, one in self.values.items()}
+        values = {
+            name: translated(value, language) if isinstance(value, str) else value
+            for name, value in self.values.items()
+        }
         return template.format(**values)
 
     def shown_by(self, show: Callable[[str], str]) -> Text:
         """The text as `show` makes it, in every language: it is used on the English and on each argument."""
         values = {
-            name: one.shown_by(show) if isinstance(one, Text) else show(one) if isinstance(one, str) else one
-            for name, one in self.values.items()
+            name: value.shown_by(show) if isinstance(value, Text) else show(value) if isinstance(value, str) else value
+            for name, value in self.values.items()
         }
         made = Text(show(self))
         made.key, made.many, made.values = self.key, self.many, values
@@ -58,9 +61,9 @@ def text(key: str, /, **values: Any) -> Text:
     return _made(key, None, values)
 
 
-def counted(one: str, many: str, /, count: int, **values: Any) -> Text:
+def counted(singular: str, plural: str, /, count: int, **values: Any) -> Text:
     """A text about a number of things: ``counted("{count} job", "{count} jobs", count=3)``."""
-    return _made(one, many, {"count": count, **values})
+    return _made(singular, plural, {"count": count, **values})
 
 
 def joined(separator: str, parts: Iterable[str]) -> Text:

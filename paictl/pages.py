@@ -41,4 +41,4 @@ def filled_page(
         "SCRIPT": script,
     }
     # In one pass: what is put in may well look like a place to put something in.
-    return re.sub(_PLACE, lambda found: fill[found["name"]], around)
+    return re.sub(_PLACE, lambda match: fill[match["name"]], around)

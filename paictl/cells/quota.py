@@ -64,10 +64,10 @@ def cells_at_risk(spec: ClusterSpec, nodes: Collection[str]) -> dict[str, int]:
     that level is at risk, of as many cells as are short, or as it was promised. Source of the sum: `cells.quota`.
     """
     physical = build_physical(spec)
-    virtual, gone = build_virtual(spec, physical), {cell for name in nodes for cell in physical.nodes.get(name, ())}
-    if not gone:
+    virtual, failing = build_virtual(spec, physical), {cell for name in nodes for cell in physical.nodes.get(name, ())}
+    if not failing:
         return {}
-    touched = _touched(physical, gone)
+    touched = _touched(physical, failing)
     promised: dict[tuple[ChainIndex, int], dict[str, int]] = {}
     at_risk: dict[str, int] = {}
     for cell, top in virtual.preassigned.items():
@@ -89,10 +89,10 @@ def cells_at_risk(spec: ClusterSpec, nodes: Collection[str]) -> dict[str, int]:
     return dict(sorted(at_risk.items()))
 
 
-def _touched(tree: PhysicalTree, gone: Collection[PhysicalCell]) -> set[PhysicalCell]:
+def _touched(tree: PhysicalTree, failing: Collection[PhysicalCell]) -> set[PhysicalCell]:
     """The cells of which a part is gone."""
     touched: set[PhysicalCell] = set()
-    for node in gone:
+    for node in failing:
         touched.update(tree.subtree(node))
         cell = tree.parent[node]
         while cell != NO_PARENT:

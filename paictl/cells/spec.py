@@ -269,10 +269,10 @@ def _virtual_cluster(name: str, value: object, path: str) -> VirtualClusterSpec:
     fields = _mapping(value if value is not None else {}, path)
     cells = []
     for i, item in enumerate(_list(fields.get("virtualCells") or [], f"{path}.virtualCells")):
-        here = f"{path}.virtualCells[{i}]"
-        cell = _mapping(item, here)
-        cell_path = tuple(_name(cell.get("cellType"), f"{here}.cellType").split("."))
-        cells.append(VirtualCellSpec(cell_path, _count(cell.get("cellNumber"), f"{here}.cellNumber", 0)))
+        place = f"{path}.virtualCells[{i}]"
+        cell = _mapping(item, place)
+        cell_path = tuple(_name(cell.get("cellType"), f"{place}.cellType").split("."))
+        cells.append(VirtualCellSpec(cell_path, _count(cell.get("cellNumber"), f"{place}.cellNumber", 0)))
     pinned = tuple(
         _name(_mapping(item, f"{path}.pinnedCells[{i}]").get("pinnedCellId"), f"{path}.pinnedCells[{i}].pinnedCellId")
         for i, item in enumerate(_list(fields.get("pinnedCells") or [], f"{path}.pinnedCells"))

@@ -77,8 +77,8 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
         console.warning(spoken("jobs affected, by virtual cluster: {jobs}", jobs=jobs))
     if made.plan is None:
         console.info(spoken("the configuration of {cluster} does not name {name}", cluster=cluster, name=name))
-    leaving = "machine {name} will be removed from cluster {cluster} and cleaned; {count} pods move"
-    confirm(spoken(leaving, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
+    question = "machine {name} will be removed from cluster {cluster} and cleaned; {count} pods move"
+    confirm(spoken(question, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
 
 
 def _take_out(

@@ -59,8 +59,8 @@ def remove(
     state: StateOption = None,
 ) -> None:
     """Remove a key; running jobs accept it until they end."""
-    gone = operate.remove_key(open_cluster(state).users, name, key)
+    removed = operate.remove_key(open_cluster(state).users, name, key)
     console.outcome(
-        text("key {title} of user {name} removed", title=gone.title or gone.fingerprint, name=name),
-        name=name, fingerprint=gone.fingerprint,
+        text("key {title} of user {name} removed", title=removed.title or removed.fingerprint, name=name),
+        name=name, fingerprint=removed.fingerprint,
     )  # fmt: skip

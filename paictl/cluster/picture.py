@@ -198,19 +198,22 @@ def _plain(value: object) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def chain_pictures(seen: Inspection) -> tuple[ChainPicture, ...]:
+def chain_pictures(inspection: Inspection) -> tuple[ChainPicture, ...]:
     """The physical cells, chain by chain."""
-    tops = {name: tuple(top for top in seen.tops if top.kind == name) for name in seen.chains}
+    tops = {name: tuple(top for top in inspection.tops if top.kind == name) for name in inspection.chains}
     return tuple(
-        ChainPicture(name, types, tops[name], seen.instances.get(name, 0)) for name, types in seen.chains.items()
+        ChainPicture(name, types, tops[name], inspection.instances.get(name, 0))
+        for name, types in inspection.chains.items()
     )
 
 
-def vc_pictures(seen: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:
+def vc_pictures(inspection: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:
     """The virtual clusters in order of declaration; `waiting` counts the jobs that wait, by VC."""
     return tuple(
-        VcPicture(name, tuple(map(_promise, own)), len(seen.without_guarantee.get(name, ())), waiting.get(name, 0))
-        for name, own in seen.vcs.items()
+        VcPicture(
+            name, tuple(map(_promise, own)), len(inspection.without_guarantee.get(name, ())), waiting.get(name, 0)
+        )
+        for name, own in inspection.vcs.items()
     )
 
 

@@ -177,8 +177,8 @@ def added(storages: Sequence[Storage], storage: Storage) -> tuple[Storage, ...]:
 def granted(storages: Sequence[Storage], name: str, add: Iterable[str], revoke: Iterable[str]) -> tuple[Storage, ...]:
     """With other virtual clusters that may use a storage; raises `ClusterError` if there is none of that name."""
     known = storage_named(storages, name)
-    gone = set(revoke)
-    vcs = tuple(vc for vc in dict.fromkeys((*known.vcs, *add)) if vc not in gone)
+    revoked = set(revoke)
+    vcs = tuple(vc for vc in dict.fromkeys((*known.vcs, *add)) if vc not in revoked)
     return tuple(replace(storage, vcs=vcs) if storage is known else storage for storage in storages)
 
 

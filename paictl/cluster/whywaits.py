@@ -70,9 +70,9 @@ def waits_for_windows(
         return None
     nodes, asked = frozenset(engine.state.physical.nodes), replace(request, ignore_suggested=False)
 
-    def fits(gone: frozenset[str]) -> bool:
+    def fits(avoided: frozenset[str]) -> bool:
         try:
-            return isinstance(engine.plan(asked, nodes - gone), Bind | Preempt)
+            return isinstance(engine.plan(asked, nodes - avoided), Bind | Preempt)
         except RequestError:
             return False
 

@@ -54,8 +54,8 @@ def changes_to(namespaces: Mapping[str, Any], levels: Levels, version: str) -> d
             continue
         labels = about.get("labels") or {}
         ours = [mode for mode in MODES if labels.get(f"{LABELS}/{mode}") == own_level]
-        gone = [f"{LABELS}/{mode}{end}" for mode in ours for end in ("", "-version")]
-        changes[name] = {"labels": dict.fromkeys(gone), "annotations": {OURS: None}}
+        removed = [f"{LABELS}/{mode}{end}" for mode in ours for end in ("", "-version")]
+        changes[name] = {"labels": dict.fromkeys(removed), "annotations": {OURS: None}}
     return changes
 
 

@@ -46,9 +46,12 @@ class ResetLoss:
             spaces = ", ".join(self.namespaces[:6])
             lines.append(text("{count} pods running on them, in {spaces}", count=self.pods, spaces=spaces))
         if self.volumes:
-            gone = self.volumes
+            volumes = self.volumes
             lines.append(
-                text("{count} persistent volumes will be lost with the cluster, and the data of local ones", count=gone)
+                text(
+                    "{count} persistent volumes will be lost with the cluster, and the data of local ones",
+                    count=volumes,
+                )
             )
         lines.append(text("images and container data below /var/lib/containerd and /var/lib/kubelet"))
         return tuple(lines)

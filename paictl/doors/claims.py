@@ -42,9 +42,9 @@ class _Listener:
     on_list: Callable[[], None]
     informer: Informer | None = None
 
-    def changed(self, thing: Json) -> None:
+    def changed(self, body: Json) -> None:
         with suppress(NotServingError):
-            self.change(thing)
+            self.change(body)
 
     def gone(self, key: str, uid: str) -> None:
         with suppress(NotServingError):

@@ -150,10 +150,12 @@ class FigureFamilies:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
-    def of_scheduler(self, seen: SchedulerFigures) -> Iterator[Metric]:
+    def of_scheduler(self, figures: SchedulerFigures) -> Iterator[Metric]:
         """What it knows at one instant."""
-        sharing, ahead, hardware = seen.sharing, seen.ahead, seen.hardware
-        yield self._gauge("waiting_pods", "Pods that wait, by reason.", "reason", _most_common(Counter(seen.waiting)))
+        sharing, ahead, hardware = figures.sharing, figures.ahead, figures.hardware
+        yield self._gauge(
+            "waiting_pods", "Pods that wait, by reason.", "reason", _most_common(Counter(figures.waiting))
+        )
         yield from self._of_sharing(sharing.budgets, sharing.holders)
         yield from self._of_devices(sharing.borrowers, "borrowed_devices", "in use without a guarantee", "borrow_limit")
         yield from self._of_devices(
@@ -168,7 +170,7 @@ class FigureFamilies:
             )  # fmt: skip
         yield from self._of_lines(ahead.starts, ahead.promised)
         yield from self._of_moves(ahead.moves, ahead.planned)
-        yield self._gauge("pods", "Pods that hold devices.", "state", seen.holding)
+        yield self._gauge("pods", "Pods that hold devices.", "state", figures.holding)
         yield GaugeMetricFamily(f"{self.prefix}_nodes", "Nodes that the API server has.", value=hardware.nodes)
         yield GaugeMetricFamily(f"{self.prefix}_bad_nodes", "Bad nodes of the configuration.", value=hardware.bad_nodes)
         yield GaugeMetricFamily(
@@ -190,18 +192,18 @@ class FigureFamilies:
         yield self._of_cells(counts.promised)
         yield from self._of_free(counts.free)
 
-    def of_cluster(self, seen: ClusterFigures) -> Iterator[Metric]:
+    def of_cluster(self, figures: ClusterFigures) -> Iterator[Metric]:
         """Everything that a cluster says whose scheduler is no program of its own."""
         yield GaugeMetricFamily(
-            f"{self.prefix}_leader", "Whether this process leads.", value=seen.scheduler is not None
+            f"{self.prefix}_leader", "Whether this process leads.", value=figures.scheduler is not None
         )
-        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=seen.preempted)
-        yield CounterMetricFamily(f"{self.prefix}_members_repaired", REPAIRED, value=seen.repaired)
-        yield self.of_device_time(seen.device_time)
-        if seen.scheduler is not None:
-            yield from self.of_scheduler(seen.scheduler)
-        if seen.cells is not None:
-            yield from self.of_cells(seen.cells)
+        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=figures.preempted)
+        yield CounterMetricFamily(f"{self.prefix}_members_repaired", REPAIRED, value=figures.repaired)
+        yield self.of_device_time(figures.device_time)
+        if figures.scheduler is not None:
+            yield from self.of_scheduler(figures.scheduler)
+        if figures.cells is not None:
+            yield from self.of_cells(figures.cells)
 
     def of_device_time(self, spent: Mapping[tuple[str, str], int]) -> Metric:
         """The device time of this day in device-milliseconds, by VC and kind."""
@@ -336,10 +338,10 @@ class _Once:
         return self._families
 
 
-def cluster_text(seen: ClusterFigures, prefix: str) -> bytes:
+def cluster_text(figures: ClusterFigures, prefix: str) -> bytes:
     """The figures of a cluster in Prometheus' text format, under the names that a door with this prefix has."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(list(FigureFamilies(prefix).of_cluster(seen))))
+    registry.register(_Once(list(FigureFamilies(prefix).of_cluster(figures))))
     return generate_latest(registry)
 
 

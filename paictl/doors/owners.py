@@ -20,26 +20,26 @@ _REPLICAS: Final = "ReplicaSpecs"
 _KINDS: Final = ("Job", "JobSet", "TrainJob", "StatefulSet", "ReplicaSet")
 
 
-def stands_for_pods(thing: Json) -> bool:
+def stands_for_pods(body: Json) -> bool:
     """Whether an object is of a kind whose pods can be counted."""
-    spec = _mapping(thing.get("spec"))
-    return thing.get("kind") in _KINDS or any(str(key).endswith(_REPLICAS) for key in spec)
+    spec = _mapping(body.get("spec"))
+    return body.get("kind") in _KINDS or any(str(key).endswith(_REPLICAS) for key in spec)
 
 
-def owner_of(pod: Json, things: Iterable[Json]) -> Json | None:
+def owner_of(pod: Json, bodies: Iterable[Json]) -> Json | None:
     """The object among `things` that a pod's gang is named after, by the rules of ``docs/extender.md``."""
     metadata = _mapping(pod.get("metadata"))
     labels, namespace = _mapping(metadata.get("labels")), metadata.get("namespace") or "default"
     by_name = {
-        (str(thing.get("kind")), str(_mapping(thing.get("metadata")).get("name"))): thing
-        for thing in things
-        if (_mapping(thing.get("metadata")).get("namespace") or "default") == namespace
+        (str(body.get("kind")), str(_mapping(body.get("metadata")).get("name"))): body
+        for body in bodies
+        if (_mapping(body.get("metadata")).get("namespace") or "default") == namespace
     }
     if name := labels.get(JOBSET):  # a TrainJob's JobSet has its name, and the pods are the JobSet's
         return by_name.get(("JobSet", name)) or by_name.get(("TrainJob", name))
     if name := labels.get(KUBEFLOW):
         return next(
-            (thing for (kind, thing_name), thing in by_name.items() if thing_name == name and kind not in _KINDS), None
+            (body for (kind, owner_name), body in by_name.items() if owner_name == name and kind not in _KINDS), None
         )
     for owner in metadata.get("ownerReferences") or ():
         if isinstance(owner, dict) and owner.get("controller"):

@@ -224,9 +224,9 @@ class Reconciler:
         As a whole or, while a budget protects one of their pods, not at all.
         """
         now = self.clock()
-        leaving: list[FailingGang | MovedGang] = [*due(self.core), *windows.due(self.core)]
-        self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in leaving}
-        for gang in leaving:
+        gangs: list[FailingGang | MovedGang] = [*due(self.core), *windows.due(self.core)]
+        self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in gangs}
+        for gang in gangs:
             attempt = self._failing[gang.gang]
             if now < attempt.due or not self._may_act():
                 continue
@@ -354,10 +354,10 @@ class Reconciler:
             entry = self.core.table.by_uid.get(waiting_uid)
             if entry is not None:
                 own = self.core.table.same_user(waiting_uid, victim.uid)
-                told = (
+                decision = (
                     pod_events.hindered(entry.ref, victim.key, why) if own else pod_events.hindered_elsewhere(entry.ref)
                 )
-                self.core.record(told)
+                self.core.record(decision)
 
     def _evict(self, preemption: Preemption, victim: Victim, *, overrule: bool) -> bool:
         """Evict one pod; whether the API server has agreed."""

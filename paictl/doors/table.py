@@ -291,9 +291,9 @@ class PodTable:
             self.heard(entry)
         return entry
 
-    def same_user(self, one: str, other: str) -> bool:
+    def same_user(self, uid: str, other: str) -> bool:
         """Whether two pods are known to be of the same user of jobs of ours, or of the same namespace."""
-        first, second = self.by_uid.get(one), self.by_uid.get(other)
+        first, second = self.by_uid.get(uid), self.by_uid.get(other)
         return first is not None and second is not None and first.user == second.user
 
     def name(self, uid: str) -> str:

@@ -220,8 +220,8 @@ def all_labs(folder: Path | None = None) -> list[Lab]:
 
 def _ids(root: Path) -> list[str]:
     """The names of the folders with a lab, in their order."""
-    found = (path.name for path in root.iterdir() if (path / MANIFEST).is_file()) if root.is_dir() else ()
-    return sorted(name for name in found if name[0].isdecimal())
+    ids = (path.name for path in root.iterdir() if (path / MANIFEST).is_file()) if root.is_dir() else ()
+    return sorted(name for name in ids if name[0].isdecimal())
 
 
 def find_lab(word: str, folder: Path | None = None) -> Lab:

@@ -175,9 +175,9 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
         raise ConflictError(text("{gang} is not running any more", gang=move.key),
                             hint="make a new plan: paictl cluster defrag plan")  # fmt: skip
     cluster.evict_gang(gang)
-    gone = {uid for uid, _ in gang.pods}
+    moved = {uid for uid, _ in gang.pods}
     until = time.monotonic() + timeout / 1000
-    while not _is_back(cluster, gang, gone):
+    while not _is_back(cluster, gang, moved):
         if time.monotonic() >= until:
             with suppress(PaictlError):
                 cluster.note_failure(move.vc)
@@ -187,9 +187,9 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
         time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))
 
 
-def _is_back(cluster: DefragPorts, gang: GangPods, gone: set[str]) -> bool:
+def _is_back(cluster: DefragPorts, gang: GangPods, moved: set[str]) -> bool:
     now = next((pods for pods in cluster.gangs() if pods.key == gang.key), None)
-    if now is not None and now.whole and gone.isdisjoint(uid for uid, _ in now.pods):
+    if now is not None and now.whole and moved.isdisjoint(uid for uid, _ in now.pods):
         return True
     return bool(gang.job) and now is None and cluster.job(gang.job).state.ended
 

@@ -303,10 +303,10 @@ def _change(part: _Part, offered: Collection[str]) -> tuple[str, ...]:
     if offered is part.engine_names:
         return ()
     names = offered if isinstance(offered, frozenset) else frozenset(offered)
-    gone = part.offered - names
-    new = names - part.offered if len(part.offered) - len(gone) != len(names) else ()
+    withdrawn = part.offered - names
+    new = names - part.offered if len(part.offered) - len(withdrawn) != len(names) else ()
     part.engine_names, part.offered = offered, names
-    return (*gone, *new)
+    return (*withdrawn, *new)
 
 
 def _result(returned: object) -> OperationResult:

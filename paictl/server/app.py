@@ -186,16 +186,16 @@ class ServerApp:
         `workload.template.MOST_EXPANDED`, and a submission must not stop half way. Raises `ClientDisconnect`.
         """
         answer = asyncio.ensure_future(asking)
-        gone = asyncio.ensure_future(_left(request))
+        departure = asyncio.ensure_future(_left(request))
         try:
-            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, departure), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise ClientDisconnect
             return await answer
         finally:
             answer.cancel()
-            gone.cancel()
-            await asyncio.wait((answer, gone))
+            departure.cancel()
+            await asyncio.wait((answer, departure))
 
     def _handled(
         self, cluster: Cluster, asked: _Asked, route: Route, shown: Credential, query: Mapping[str, str], body: bytes

@@ -86,9 +86,9 @@ class LiveServicePorts(Services, Configuration, Protocol):
     """What is looked at to know how services are."""
 
 
-def observe(cluster: LiveServicePorts, seen: Iterable[ServiceView] | None = None) -> ObservedCluster:
+def observe(cluster: LiveServicePorts, services: Iterable[ServiceView] | None = None) -> ObservedCluster:
     """States, reasons and pushed files of a cluster, of what was `seen` just now where it was."""
-    views = {view.name: view for view in (cluster.services() if seen is None else seen)}
+    views = {view.name: view for view in (cluster.services() if services is None else services)}
     versions = cluster.configurations()
     files = tuple(versions[-1].files) if versions else ()
     details = {name: view.reason for name, view in views.items() if (view.running or view.failed) and not view.ready}

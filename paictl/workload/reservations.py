@@ -177,8 +177,8 @@ class Reservations:
 
     def without(self, name: str) -> Reservations:
         """All but one; raises as `find` does."""
-        gone = self.find(name)
-        return Reservations(tuple(known for known in self.all if known is not gone))
+        removed = self.find(name)
+        return Reservations(tuple(known for known in self.all if known is not removed))
 
     def current(self, now: Millis) -> Reservations:
         """Those that are not over."""

@@ -55,14 +55,14 @@ def with_changes(tags: Iterable[str], add: Iterable[str] = (), remove: Iterable[
 
     Raises `TagError` for a word that cannot be a tag, and for too many of them.
     """
-    added, gone = tuple(add), frozenset(remove)
-    for word in (*added, *gone):
+    added, removed = tuple(add), frozenset(remove)
+    for word in (*added, *removed):
         if not is_tag(word):
             raise TagError(
                 text("{tag!r} cannot be a tag", tag=word[: LONGEST_TAG + 1]),
                 hint=text("a tag has 1 to {most} characters, without spaces and commas", most=LONGEST_TAG),
             )
-    changed = tuple(tag for tag in dict.fromkeys((*tags, *added)) if tag not in gone)
+    changed = tuple(tag for tag in dict.fromkeys((*tags, *added)) if tag not in removed)
     if len(changed) > MOST_TAGS:
         raise TagError(
             text("{count} tags are too many; a job can have {most}", count=len(changed), most=MOST_TAGS),

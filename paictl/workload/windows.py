@@ -105,8 +105,8 @@ class Windows:
 
     def without(self, name: str) -> Windows:
         """All but one; raises as `find` does."""
-        gone = self.find(name)
-        return Windows(tuple(window for window in self.all if window is not gone))
+        removed = self.find(name)
+        return Windows(tuple(window for window in self.all if window is not removed))
 
     def current(self, now: Millis) -> Windows:
         """Those that have not ended."""

@@ -166,12 +166,12 @@ def verify(
     end = time.monotonic() + (math.inf if timeout is None else timeout)
     session = begun(lab)
     words = speaks(lang, session)
-    seen = -1
+    last = -1
     while True:
         now = session.observation()
         changes = len(now.events) + len(now.typed)
-        if changes != seen:
-            seen = changes
+        if changes != last:
+            last = changes
             if watch:
                 console.clear_screen()
             complete = _verify(session, words, output)

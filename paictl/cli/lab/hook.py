@@ -65,15 +65,15 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
 
 def _taken(session: Session, line: str, lang: str) -> str:
     """What to say to a student who submits a job that is there: where its step is done, that nothing is wrong."""
-    lab, here = session.lab, session.reading()
-    if here is not None and (other := _under_another_name(line, session.missing(here))):
+    lab, reading = session.lab, session.reading()
+    if reading is not None and (other := _under_another_name(line, session.missing(reading))):
         return say("taken-name", lang, command=other)
-    if here is not None and _under_another_name(line, here.done_by(here.solution)):
+    if reading is not None and _under_another_name(line, reading.done_by(reading.solution)):
         return say("taken-old", lang)  # the command would be the solution
-    step = next((step for step in lab.steps if covered(line, step.commands)), here)
+    step = next((step for step in lab.steps if covered(line, step.commands)), reading)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    back = [step, here] if here is not None else [step]  # nobody goes back to a step that is still ahead
+    back = [step, reading] if reading is not None else [step]  # nobody goes back to a step that is still ahead
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 

@@ -48,8 +48,8 @@ def in_workspace(session: Session) -> Iterator[None]:
     except FileNotFoundError:  # the shell's working folder was deleted
         os.chdir(session.workspace.folder)
     try:
-        here = {STATE_VARIABLE: str(session.workspace.folder), VARIABLE: session.workspace.cluster_name}
-        with _environment(here), contextlib.chdir(files):
+        variables = {STATE_VARIABLE: str(session.workspace.folder), VARIABLE: session.workspace.cluster_name}
+        with _environment(variables), contextlib.chdir(files):
             yield
     finally:
         for name, value in before.items():

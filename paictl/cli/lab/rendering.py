@@ -114,10 +114,10 @@ def show_trouble(session: Session, lang: str) -> None:
         reason = refusal.message or say("see-above", lang, code=refusal.exit)
         reason += f"; {refusal.hint}" if refusal.hint else ""
         paragraph(refusal.said or reason, "    ")
-    seen = session.observation()
-    newest = seen.configuration.number if seen.configuration else 0
+    observation = session.observation()
+    newest = observation.configuration.number if observation.configuration else 0
     meant = session.stopped_on_purpose()
-    for service in seen.services:
+    for service in observation.services:
         if service.reason and (service.running or service.name not in meant):
             tell("service-note", lang, sign="→ ", name=service.name, reason=_remark(service, newest, lang))
 

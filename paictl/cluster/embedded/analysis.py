@@ -240,10 +240,10 @@ def scheduler_figures(world: World, engine: Engine) -> tuple[SchedulerFigures, C
     bound = sum(1 for job in world.jobs.values() for _ in job.running())
     bad_devices = sum(len(node.bad_devices) for node in world.machines if node.machine.name in state.physical.nodes)
     hardware = HardwareFigures(len(world.machines), len(state.health.bad_nodes), bad_devices, cells_at_risk(state))
-    seen = SchedulerFigures(
+    figures = SchedulerFigures(
         _waiting(world), {"assumed": 0, "bound": bound}, world.sharing.figures(), _ahead(world), hardware
     )
-    return seen, CellCounts(count_cells(state), free_cells(state))
+    return figures, CellCounts(count_cells(state), free_cells(state))
 
 
 def cluster_figures(world: World, spent: Iterable[UsageAmount], past: Callable[[EventKind], int]) -> ClusterFigures:

@@ -132,11 +132,11 @@ class EmbeddedUsers:
                 db.execute("COMMIT")
 
 
-def _keep_administrator(db: sqlite3.Connection, leaving: str) -> None:
+def _keep_administrator(db: sqlite3.Connection, user: str) -> None:
     """Raise `LastAdministratorError` if `leaving` is the only one; within the transaction that writes."""
     administrators = db.execute("SELECT name FROM account WHERE json_extract(data, '$.admin') LIMIT 2").fetchall()
-    if administrators == [(leaving,)]:
-        raise LastAdministratorError(leaving)
+    if administrators == [(user,)]:
+        raise LastAdministratorError(user)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

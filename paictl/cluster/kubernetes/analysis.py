@@ -122,8 +122,8 @@ class SchedulingReader:
         """Everything at once."""
         from paictl.cluster.kubernetes.scheduling import picture_of
 
-        jobs, seen = self._jobs.everything()
-        events = events_of(jobs, seen) if history else None
+        jobs, summaries = self._jobs.everything()
+        events = events_of(jobs, summaries) if history else None
         picture = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
         reservations = self._windows.reservations(now)
         kept = self.reserving() if reservations else None
@@ -178,12 +178,12 @@ class SchedulingReader:
 
         nodes = self._all("/api/v1/nodes")
         pods = self._all("/api/v1/pods", _GOING_ON)
-        seen: dict[str, list[PodSummary]] = {}
+        summaries: dict[str, list[PodSummary]] = {}
         for pod in pods:
             job_pod = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
             if job_pod is not None:
-                seen.setdefault(job_pod.job, []).append(job_pod)
-        return ClusterSnapshot(nodes, pods, jobs, seen)
+                summaries.setdefault(job_pod.job, []).append(job_pod)
+        return ClusterSnapshot(nodes, pods, jobs, summaries)
 
     def reserving(self) -> ReservedScene:
         """What runs, by the scheduler's configuration, with the reservations that are not over."""

@@ -81,8 +81,8 @@ def _gangs(snapshot: ClusterSnapshot, recovered: Recovered, now: Millis) -> Iter
         whole_job = job in jobs and _is_gang(jobs[job])
         key = job if whole_job else group
         if job and not whole_job:
-            seen = read_pod(pod)
-            key = f"{job}/{seen.role}[{seen.index}]" if seen is not None and _is_single(groups, group) else key
+            summary = read_pod(pod)
+            key = f"{job}/{summary.role}[{summary.index}]" if summary is not None and _is_single(groups, group) else key
         together.setdefault(key, []).append(pod)
         about[key] = job, "" if whole_job else group
     for key, members in together.items():

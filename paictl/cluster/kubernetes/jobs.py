@@ -142,12 +142,12 @@ class JobStore:
             refuse_held(rules, taken.plan, request.user, used or {}, now)
 
     def _refuse_taken(self, keys: Sequence[str]) -> None:
-        seen: set[str] = set()
+        names: set[str] = set()
         known = {pai.key for pai in self._all()} if len(keys) > 1 else set()
         for key in keys:
-            if key in seen or key in known:
+            if key in names or key in known:
                 raise name_taken(key)
-            seen.add(key)
+            names.add(key)
 
     def _make(self, request: JobRequest, taken: AdmittedJob, now: datetime) -> tuple[JobView, str]:
         """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.

@@ -61,12 +61,16 @@ class ClusterSnapshot:
     """Everything that is looked at, read once: nodes, pods (as they are in the API), jobs with their own pods."""
 
     def __init__(
-        self, nodes: Sequence[Json], pods: list[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSummary]]
+        self,
+        nodes: Sequence[Json],
+        pods: list[Json],
+        jobs: Sequence[PaiJob],
+        summaries: Mapping[str, Sequence[PodSummary]],
     ) -> None:
         self.nodes = nodes
         self.pods = pods
         self.jobs = jobs
-        self.seen = seen
+        self.seen = summaries
 
     def recovered(self, configuration: ConfigSnapshot) -> Recovered:
         """What a scheduler would know that started now; raises `PaictlError` if there are no cells."""
@@ -103,13 +107,13 @@ def picture_of(
         if events is not None or not has_ended(pai)  # of 10,000 jobs nearly all have, and their views take 200 ms
     ]  # fmt: skip
     waiting = Counter(view.vc for view in views if view.state is JobState.WAITING)
-    seen = inspect(recovery.engine.state, scene.owners(recovery)) if recovery is not None else None
+    inspection = inspect(recovery.engine.state, scene.owners(recovery)) if recovery is not None else None
     return Picture(
         cluster=cluster,
         now=now,
         epoch=epoch,
-        chains=chain_pictures(seen) if seen else (),
-        vcs=vc_pictures(seen, waiting) if seen else (),
+        chains=chain_pictures(inspection) if inspection else (),
+        vcs=vc_pictures(inspection, waiting) if inspection else (),
         nodes=tuple(views_of(scene.nodes, [pod for pod in scene.pods if (pod.get("spec") or {}).get("nodeName")])),
         jobs=tuple(views),
         note=note,

@@ -196,23 +196,23 @@ class KubernetesReservations:
 
     def shown(self) -> tuple[ReservationView, ...]:
         """Those that are not over."""
-        seen = self._scene()
-        return seen.shown(seen.reservations)
+        scene = self._scene()
+        return scene.shown(scene.reservations)
 
     def add(self, request: ReservationRequest, *, dry_run: bool) -> ReservationView:
         """Add one; raises `ReservationError` for one that could not be kept."""
         if dry_run:
-            seen = self._scene()
-            after = seen.with_new(seen.reservations, request)
+            scene = self._scene()
+            after = scene.with_new(scene.reservations, request)
         else:
 
             def change(known: Reservations) -> Reservations:
-                nonlocal seen
-                seen = self._scene()  # after the reservations: a window that others add meanwhile spoils the writing
-                return seen.with_new(known.current(seen.now), request)
+                nonlocal scene
+                scene = self._scene()  # after the reservations: a window that others add meanwhile spoils the writing
+                return scene.with_new(known.current(scene.now), request)
 
             after = self._store.change_reservations(change)
-        return shown(after.all[-1:], seen.now, UNIX, {})[0]
+        return shown(after.all[-1:], scene.now, UNIX, {})[0]
 
     def refuse(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""

@@ -175,7 +175,7 @@ def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reference for manifest in manifests for reference in _references(manifest.body)))
 
 
-def lacking(renderer: Renderer, names: Iterable[str], here: Collection[str]) -> dict[str, tuple[str, ...]]:
+def lacking(renderer: Renderer, names: Iterable[str], present: Collection[str]) -> dict[str, tuple[str, ...]]:
     """By service the images that it needs and that are not here; services that need no others are not in it.
 
     What cannot be rendered lacks nothing: whoever starts it is told.
@@ -186,7 +186,7 @@ def lacking(renderer: Renderer, names: Iterable[str], here: Collection[str]) -> 
             needed = images_of(renderer.sealed(name))
         except TemplateError:
             continue
-        if missing := tuple(image for image in needed if image not in here):
+        if missing := tuple(image for image in needed if image not in present):
             by_service[name] = missing
     return by_service
 

@@ -45,11 +45,11 @@ def service_of(document: Document) -> ServiceFile:
 
 def service_name(path: str) -> str | None:
     """`src/pylon/deploy/service.yaml`, `pylon/service.yaml` and `pylon.service.yaml` all describe pylon."""
-    here = PurePath(path)
+    place = PurePath(path)
     for suffix in (".service.yaml", ".service.yml"):
-        if here.name.endswith(suffix):
-            return here.name.removesuffix(suffix) or None
-    folder = here.parent.parent if here.parent.name == "deploy" else here.parent
+        if place.name.endswith(suffix):
+            return place.name.removesuffix(suffix) or None
+    folder = place.parent.parent if place.parent.name == "deploy" else place.parent
     return folder.name or None
 
 

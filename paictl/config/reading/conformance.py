@@ -26,14 +26,14 @@ def conforms(whole: Schema, schema: Any, data: Any) -> bool:
     )
 
 
-def resolved(whole: Schema, here: Any) -> Any:
+def resolved(whole: Schema, schema: Any) -> Any:
     """What a reference names, or what stands here; what stands beside a reference counts for nothing, as in draft 7."""
-    while isinstance(here, dict) and isinstance(here.get("$ref"), str):
+    while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         target: Any = whole
-        for part in here["$ref"].removeprefix("#/").split("/"):
+        for part in schema["$ref"].removeprefix("#/").split("/"):
             target = target[part]
-        here = target
-    return here
+        schema = target
+    return schema
 
 
 @cache

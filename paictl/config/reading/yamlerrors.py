@@ -85,15 +85,15 @@ def unreadable(source: Source, error: yaml.YAMLError) -> tuple[Span, str]:
 def _likely(source: Source, error: yaml.MarkedYAMLError, at: Span) -> ScanFailure | None:
     """The mistake behind an error, as far as the lines around it show one."""
     problem = error.problem or ""
-    here, *above = _lines_up(source, at.start)
+    line, *above = _lines_up(source, at.start)
     if "could not find expected ':'" in problem:
-        return _no_colon(source, here)
+        return _no_colon(source, line)
     if "mapping values are not allowed" in problem:
-        return _two_values(source, here, at) or (_after(source, here, above[0]) if above else None)
+        return _two_values(source, line, at) or (_after(source, line, above[0]) if above else None)
     if "did not find expected ',' or" in problem and error.context_mark:
         return _open_bracket(source, error.context_mark.index, at.start)
     if "did not find expected key" in problem or "did not find expected '-'" in problem:
-        return _indentation(source, here, above)
+        return _indentation(source, line, above)
     return None
 
 

@@ -367,8 +367,8 @@ def remove_key(users: Users, name: str, word: str) -> PublicKey:
         raise PaictlError(
             text("user {name} has no key {word!r}", name=name, word=word), hint=text("keys: {keys}", keys=there)
         )
-    (gone,) = meant
+    (removed,) = meant
     change(users, name, lambda account: replace(
-        account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != gone.data)
+        account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != removed.data)
     ))  # fmt: skip
-    return gone
+    return removed

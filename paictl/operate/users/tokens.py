@@ -125,12 +125,12 @@ def issue(
 def _make_room(users: Users, name: str, kind: TokenKind, now: datetime) -> None:
     """Remove tokens that have expired, and the oldest session where there are as many as may be."""
     tokens = users.tokens(name)
-    gone = [token for token in tokens if _is_over(token, now)]
+    expired = [token for token in tokens if _is_over(token, now)]
     if kind is not TokenKind.APPLICATION:
         rivals = _rivals(tokens, kind, now)
-        gone += rivals[: max(0, len(rivals) - MOST + 1)]
-    if gone:
-        users.remove_tokens([token.digest for token in gone])
+        expired += rivals[: max(0, len(rivals) - MOST + 1)]
+    if expired:
+        users.remove_tokens([token.digest for token in expired])
 
 
 def _rivals(tokens: Iterable[Token], kind: TokenKind, now: datetime) -> list[Token]:
@@ -175,9 +175,9 @@ def id_of(token: Token) -> str:
 def revoke(users: Users, user: str, word: str) -> bool:
     """Revoke a token of a user by itself or by its id; False if there is none."""
     digest = digest_of(word)
-    gone = [token.digest for token in users.tokens(user) if word == id_of(token) or token.digest == digest]
-    users.remove_tokens(gone)
-    return bool(gone)
+    revoked = [token.digest for token in users.tokens(user) if word == id_of(token) or token.digest == digest]
+    users.remove_tokens(revoked)
+    return bool(revoked)
 
 
 def leave_tasks(users: Users, user: str) -> None:

@@ -178,8 +178,8 @@ class EventRecorder:
                 self._away_until = retry.due
             else:
                 retry.attempts += 1
-                gone = error.status == 404  # its namespace is gone: nothing to report to
-                if gone or (retry.attempts >= ATTEMPTS and not retry.event.vital):
+                missing = error.status == 404  # its namespace is gone: nothing to report to
+                if missing or (retry.attempts >= ATTEMPTS and not retry.event.vital):
                     self.dropped += 1
                     return
             self._keep(name, retry)

@@ -38,7 +38,7 @@ _LOGGER = logging.getLogger("paictl.informer")
 class ResourceEventHandler(Protocol):
     """Receives the changes. Calls come from one thread."""
 
-    def changed(self, thing: Json) -> None:
+    def changed(self, body: Json) -> None:
         """An object is like this now."""
 
     def gone(self, key: str, uid: str) -> None:
@@ -123,11 +123,11 @@ class Informer:
         """List everything, notify of what differs from what was told."""
         listed: set[str] = set()
         version = ""
-        for of_list, things in self.client.list(self.path, self.query):
+        for of_list, bodies in self.client.list(self.path, self.query):
             version = of_list
             self.heard = time.monotonic()
-            for thing in things:
-                listed.add(self._notify(thing))
+            for body in bodies:
+                listed.add(self._notify(body))
             if self._stop.is_set():
                 return
         for key in [key for key in self.known if key not in listed]:
@@ -154,29 +154,29 @@ class Informer:
                 return
 
     def _handle(self, change: Json) -> None:
-        thing: Json = change.get("object") or {}
+        body: Json = change.get("object") or {}
         kind = change.get("type")
         if kind == "ERROR":
-            status = int(thing.get("code") or 500)
-            raise KubeError(f"the watch of {self.path} ended: {thing.get('message')}", status=status)
-        about = thing.get("metadata") or {}
+            status = int(body.get("code") or 500)
+            raise KubeError(f"the watch of {self.path} ended: {body.get('message')}", status=status)
+        about = body.get("metadata") or {}
         if kind in ("ADDED", "MODIFIED"):
-            self._notify(thing)
+            self._notify(body)
         elif kind == "DELETED":
             key = key_of(about)
             if self.known.get(key, ("", ""))[0] in ("", about.get("uid")):
                 self._forget(key, str(about.get("uid", "")))
         self.version = str(about.get("resourceVersion") or self.version)
 
-    def _notify(self, thing: Json) -> str:
-        about = thing["metadata"]
+    def _notify(self, body: Json) -> str:
+        about = body["metadata"]
         key, uid, version = key_of(about), str(about.get("uid", "")), str(about.get("resourceVersion", ""))
         cached = self.known.get(key)
         if cached is not None and cached[0] != uid:
             self._forget(key)
         if cached != (uid, version):
             self.known[key] = (uid, version)
-            self.listener.changed(thing)
+            self.listener.changed(body)
         return key
 
     def _forget(self, key: str, uid: str = "") -> None:

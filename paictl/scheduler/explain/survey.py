@@ -164,7 +164,7 @@ def report(state: State, request: PodRequest, view_survey: ViewSurvey, attempt: 
     """A survey together with what it means for the request."""
     chain = state.physical.chains[view_survey.chain]
     by_name = state.groups.by_name
-    holders = [holder(by_name[name], here) for name, here in view_survey.held.items()]
+    holders = [holder(by_name[name], holding) for name, holding in view_survey.held.items()]
     pods = []
     for leaf_number, number in request.members:
         rooms = [node.room // leaf_number for node in view_survey.usable]

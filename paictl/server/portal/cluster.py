@@ -32,16 +32,16 @@ def live(call: Call) -> Answer:
 def _values(call: Call) -> dict[str, Any]:
     if Port.SCHEDULING in call.cluster.lacks:
         return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": (), "reservations": (), "free": ()}
-    seen = call.cluster.picture()
+    picture = call.cluster.picture()
     return {
-        "picture": seen, "chains": drawn(call, seen.chains), "vcs": _vcs(seen, Whose(call)), "note": seen.note,
-        "windows": seen.windows, "reservations": seen.reservations,
-        "free": [row for row in seen.free if row.total > 1], "admin": call.me.admin,
+        "picture": picture, "chains": drawn(call, picture.chains), "vcs": _vcs(picture, Whose(call)),
+        "note": picture.note, "windows": picture.windows, "reservations": picture.reservations,
+        "free": [row for row in picture.free if row.total > 1], "admin": call.me.admin,
     }  # fmt: skip
 
 
-def _vcs(seen: Picture, whose: Whose) -> Sequence[dict[str, Any]]:
-    return [{"vc": vc, "cells": _promises(vc, whose)} for vc in seen.vcs]
+def _vcs(picture: Picture, whose: Whose) -> Sequence[dict[str, Any]]:
+    return [{"vc": vc, "cells": _promises(vc, whose)} for vc in picture.vcs]
 
 
 def _promises(vc: VcPicture, whose: Whose) -> list[dict[str, Any]]:

@@ -78,13 +78,13 @@ def translator(language: str) -> Callable[..., str]:
     """What templates call to say something: ``t("{count} jobs", count=3)``; the result is escaped as all else is."""
     words = catalogue(language)
 
-    def said(key: str, **values: object) -> str:
+    def message(key: str, **values: object) -> str:
         if not values:
             translation = in_language(key, language)
             return in_language(reasons(key), language) if translation == key and key else translation
         return words.gettext(key).format(**values)
 
-    return said
+    return message
 
 
 def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, status: int = 200) -> Answer:

@@ -82,11 +82,11 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         raw = call.cluster.explain(job.key)
     except PaictlError as error:  # it may have ended meanwhile; the next look shows it
         return Why((error.message,))
-    seen = Tenants(call).explanation(raw)
-    words = explaining.parts(seen)
-    if words is None or raw.scheduler is None or seen.scheduler is None:
-        return _unsearched(call, job, seen, pictured=pictured)
-    ways = tuple(_ways(call, job, seen.scheduler, words))
+    explanation = Tenants(call).explanation(raw)
+    words = explaining.parts(explanation)
+    if words is None or raw.scheduler is None or explanation.scheduler is None:
+        return _unsearched(call, job, explanation, pictured=pictured)
+    ways = tuple(_ways(call, job, explanation.scheduler, words))
     chosen = number_in(call, "way") or 1
     ways = tuple(WayOut(way.number, way.said, way.buttons, way.outcome, way.number == chosen) for way in ways)
     outcome, caption = raw.scheduler.outcome, words.outcome
@@ -94,19 +94,23 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         if way.shown:
             outcome, caption = way.outcome, way.said
     chains = _pictured(call, raw.scheduler, outcome) if pictured else ()
-    heads = (*explaining.heads(seen), *start_lines(seen.start), *ahead_lines(seen.ahead))
+    heads = (*explaining.heads(explanation), *start_lines(explanation.start), *ahead_lines(explanation.ahead))
     return Why(heads, words, ways, (_edit(job),), chains, caption)
 
 
-def _unsearched(call: Call, job: JobView, seen: JobExplanation, *, pictured: bool) -> Why:
+def _unsearched(call: Call, job: JobView, explanation: JobExplanation, *, pictured: bool) -> Why:
     """A job that runs, or waits for something else than room."""
-    sentence, hint = explaining.plain(seen)
-    heads = (sentence, *start_lines(seen.start))
-    lines = (*heads, *closing_lines(seen.windows), *([] if hint is None or of_commands(hint) else [hint]))
+    sentence, hint = explaining.plain(explanation)
+    heads = (sentence, *start_lines(explanation.start))
+    lines = (*heads, *closing_lines(explanation.windows), *([] if hint is None or of_commands(hint) else [hint]))
     buttons = [_edit(job)]
-    if seen.situation is JobSituation.SERVICE_STOPPED:
-        start = text("Start {service}", service=seen.service)
-        buttons = [WayButton(start, f"/admin/services/{seen.service}", starts=seen.service)] if call.me.admin else []
+    if explanation.situation is JobSituation.SERVICE_STOPPED:
+        start = text("Start {service}", service=explanation.service)
+        buttons = (
+            [WayButton(start, f"/admin/services/{explanation.service}", starts=explanation.service)]
+            if call.me.admin
+            else []
+        )
         lines = lines if call.me.admin else (*lines, text("Ask an administrator to start it."))
     places = frozenset((task.node, str(device)) for task in job.tasks if task.node for device in task.devices)
     chains: tuple[DrawnChain, ...] = ()

@@ -64,7 +64,7 @@ def interleaved(own: Step, leader: Step) -> float:
     through from the beginning of a step of the leader. A stage that the leader never leaves is never done: 0.
     """
     period = fsum(leader[1:])
-    steps, stage, gone = 0, 1, 0.0  # where the leader is
+    steps, stage, elapsed = 0, 1, 0.0  # where the leader is
     for place, time in enumerate(own[1:], 1):
         open_ = period - leader[place]
         if time <= 0:
@@ -75,13 +75,13 @@ def interleaved(own: Step, leader: Step) -> float:
         steps += int(whole)
         while left > 0:
             if stage != place:
-                span = leader[stage] - gone
+                span = leader[stage] - elapsed
                 if span > left:
-                    gone += left
+                    elapsed += left
                     break
                 left -= span
-            stage, gone = stage + 1, 0.0
+            stage, elapsed = stage + 1, 0.0
             if stage == len(leader):
                 stage, steps = 1, steps + 1
-    taken = (steps + (fsum(leader[1:stage]) + gone) / period) * leader[0]
+    taken = (steps + (fsum(leader[1:stage]) + elapsed) / period) * leader[0]
     return min(1.0, own[0] / taken) if taken > 0 else 1.0

@@ -140,7 +140,7 @@ class Chronus(Grid):
         """A plan for all promised jobs from the program, where that finds one; else all plans stay."""
         jobs = list(self._promised.values())
         requests = [self._request(job, first) for job in jobs]
-        found: Plan | None = None
+        plan: Plan | None = None
         if self.p.solver == "highs" and sum(len(request.options) for request in requests) <= self.p.rows:
             self._counts["programs"] += 1
             calendar = self._calendar
@@ -148,26 +148,26 @@ class Chronus(Grid):
             spare = not any(number in self.waiting and self._feasible(job) for number, job in self._refused.items())
             chosen = choose(requests, self._calendar.capacity, busy=spare, nodes=self.p.nodes, known=known)
             if chosen is not None:
-                found = chosen.plan
+                plan = chosen.plan
                 self._counts["unproven_plans"] += not chosen.proven
-        if found is None:
+        if plan is None:
             self._counts["greedy_plans"] += 1
             return
         for job in jobs:
             self._calendar.drop(job.number)
         for index, job in enumerate(jobs):
-            leases = sorted(lease + first for lease in found[index])
+            leases = sorted(lease + first for lease in plan[index])
             self._calendar.put(job.number, leases, requests[index].devices)
 
     def slot_ends(self) -> None:
         """Leases first, then refused jobs that end within this one, then whoever runs, then those who wait."""
-        here = [*self.running.values(), *self.waiting.values()]
-        leased = [job for job in here if job.number in self._leased]
+        jobs = [*self.running.values(), *self.waiting.values()]
+        leased = [job for job in jobs if job.number in self._leased]
         self._keep(leased)
-        kept = [job for job in here if job.number in self._kept]
+        kept = [job for job in jobs if job.number in self._kept]
         sure = self._leased | self._kept
         if self.now % self.p.lease == 0:
-            others = self.ranked(job for job in here if job.number not in sure)
+            others = self.ranked(job for job in jobs if job.number not in sure)
         else:
             others = self.ranked(job for job in self.running.values() if job.number not in sure)
             others += self.ranked(job for job in self.waiting.values() if job.number not in sure)

@@ -222,10 +222,10 @@ class ElasticFlow(Policy):
             if more < 0:
                 self.placement.give(held[more:])
                 devices = held[:more]
-            elif (found := self.placement.take(job, more)) is None:
+            elif (place := self.placement.take(job, more)) is None:
                 continue  # others have its type: it stays as it is
             else:
-                devices = tuple(sorted((*held, *found)))
+                devices = tuple(sorted((*held, *place)))
             self.act(Resize(job, devices) if held else Start(job, devices))
             self.hold(job, devices)
             self._levels[job.number] = level

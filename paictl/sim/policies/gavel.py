@@ -182,8 +182,8 @@ class Gavel(Policy):
         if self._due is None:
             return
         (asked, slots), self._due = self._due, None
-        found = shares_of_time(self.p.objective, asked)
-        for column, numbers, share in zip(asked.columns, slots, found, strict=True):
+        shares = shares_of_time(self.p.objective, asked)
+        for column, numbers, share in zip(asked.columns, slots, shares, strict=True):
             if len(numbers) > 1 and share > 0:
                 self._slots.offer(numbers, column.kind, self._jobs[numbers[0]].gpus)
             self._slots.share(numbers, column.kind, share)

@@ -147,15 +147,15 @@ class Pollux(BatchTuning):
         return max(0.0, age - self.restarts_of(job) * _RESTART) / (age + _RESTART)
 
     def _allowed(self, job: JobView) -> list[bool]:
-        learner, found = self.learners.get(job.number), []
+        learner, allowed = self.learners.get(job.number), []
         for node in self.cluster.nodes:
             able = job.gpu_type in (None, node.type)
             if learner is not None:
                 able = able and learner.training.times(node.type) is not None
             elif job.throughput:
                 able = able and job.throughput.get(node.type, 0.0) > 0
-            found.append(able)
-        return found
+            allowed.append(able)
+        return allowed
 
     def _table(self, job: JobView, limit: int, fair: int, nodes: int) -> Any:
         """Speedups on 1 to `nodes` nodes with 1 to `limit` devices."""
@@ -181,10 +181,10 @@ class Pollux(BatchTuning):
         kind = next(iter(learner.training.types))
         bound = learner.training.bound or learner.training.fixed or learner.training.batches[1]
         pairs = [(n, r) for n in range(1, nodes + 1) for r in range(n, limit + 1)]
-        found = learner.goodputs(kind, [n for n, _ in pairs] + [1], [r for _, r in pairs] + [fair], bound).goodput
-        base = float(found[-1])
+        computed = learner.goodputs(kind, [n for n, _ in pairs] + [1], [r for _, r in pairs] + [fair], bound).goodput
+        base = float(computed[-1])
         made = np.zeros((nodes, limit))
-        for (n, r), value in zip(pairs, found, strict=False):
+        for (n, r), value in zip(pairs, computed, strict=False):
             made[n - 1, r - 1] = value / base if base > 0 else r / fair
         return made
 

@@ -358,7 +358,7 @@ class Grouping:
         kept = _kept(units, left, mates) if mates else []
         chosen = sorted(kept + _fresh(units, left, kept), key=lambda two: two[1])[:most]
         merged = {second: first for first, second in chosen}
-        gone = set(merged.values())
+        merged_away = set(merged.values())
         now = self._mates[key[1]]
         made: list[tuple[Unit, int]] = []
         for place, unit in enumerate(units):
@@ -366,7 +366,7 @@ class Grouping:
                 other = units[merged[place]]
                 now[unit[0]], now[other[0]] = other[0], unit[0]
                 made.append((tuple(sorted(unit[0] + other[0])), self.kinds.together(unit[1], other[1])))
-            elif place not in gone:
+            elif place not in merged_away:
                 made.append(unit)
         return made, len(merged)
 

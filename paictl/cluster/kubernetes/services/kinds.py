@@ -143,8 +143,8 @@ def _template(body: Json) -> Json | None:
     return template if isinstance(template, dict) else None
 
 
-def _add(thing: Json, names: dict[str, str], notes: dict[str, str]) -> None:
-    about = thing.setdefault("metadata", {})
+def _add(body: Json, names: dict[str, str], notes: dict[str, str]) -> None:
+    about = body.setdefault("metadata", {})
     about["labels"] = {**_mapping(about, "labels"), **names}
     if notes:
         about["annotations"] = {**_mapping(about, "annotations"), **notes}

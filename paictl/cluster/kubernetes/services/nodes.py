@@ -51,8 +51,8 @@ def tainted(live: Json, wanted: list[Taint]) -> Json:
     shall = {_name(entry): entry for entry in wanted}
     if not shall and TAINTS not in notes:
         return live
-    gone = _ours(notes) - shall.keys()
-    kept = [_written(entry, shall) for entry in taints_of(live) if _name(entry) not in gone]
+    withdrawn = _ours(notes) - shall.keys()
+    kept = [_written(entry, shall) for entry in taints_of(live) if _name(entry) not in withdrawn]
     there = {_name(entry) for entry in kept}
     if shall:
         notes[TAINTS] = json.dumps(sorted(shall), separators=(",", ":"))

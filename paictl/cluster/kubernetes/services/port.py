@@ -95,9 +95,9 @@ class KubeServices:
             failed, reason = True, f"was applied only in part, by {record.holder.rpartition(' ')[0] or 'somebody'}"
         elif running:
             there = {Item.of(workload) for workload in workloads}
-            gone = [item.label for item in record.items if item.group in _WAITED_FOR and item not in there]
-            failed = bool(gone)
-            reason = f"is gone: {', '.join(gone)}" if gone else self._observer.reason(name, workloads)
+            missing = [item.label for item in record.items if item.group in _WAITED_FOR and item not in there]
+            failed = bool(missing)
+            reason = f"is gone: {', '.join(missing)}" if missing else self._observer.reason(name, workloads)
         else:
             left = ending(self._observer.pods(name)) if any(map(is_workload, record.items)) else []
             running = bool(left)
@@ -208,12 +208,12 @@ class KubeServices:
     def lacking(self) -> Mapping[str, Sequence[str]]:
         """Images that services of the newest configuration need and no machine can get, by service."""
         with cluster_errors():
-            here = noted_images(self._client)
-            head = self._store.head() if here is not None else None
-            if here is None or head is None or not head.newest:
+            present = noted_images(self._client)
+            head = self._store.head() if present is not None else None
+            if present is None or head is None or not head.newest:
                 return {}
             names = sorted(path.parent.name for path in self._templates.glob("*/service.yaml"))
-            return lacking(self._renderer(self._store.version()), names, here)
+            return lacking(self._renderer(self._store.version()), names, present)
 
     def note_images(self, images: Collection[str] | None) -> None:
         """Keep which images the machines have, None where they reach a registry."""

@@ -112,12 +112,12 @@ class Records:
 
     def _take(self, service: str, mine: str) -> ServiceRecord:
         began = time.monotonic()
-        seen, at = "", began
+        holder, at = "", began
         while True:
             record = self.get(service) or ServiceRecord(service)
             now = time.monotonic()
-            if record.resource_version != seen:
-                seen, at = record.resource_version, now
+            if record.resource_version != holder:
+                holder, at = record.resource_version, now
             if not record.holder or now - at > SILENCE:
                 taken = self.write(replace(record, holder=mine))
                 if taken is not None:

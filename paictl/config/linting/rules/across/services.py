@@ -86,13 +86,13 @@ def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Fi
     """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
     path = {start: iter(services[start].prerequisites)}
     while path:
-        here, rest = next(reversed(path.items()))
+        service, rest = next(reversed(path.items()))
         needed = next(
-            (node for node in rest if node.text in services and node.text != here and node.text not in done), None
+            (node for node in rest if node.text in services and node.text != service and node.text not in done), None
         )
         if needed is None:
-            del path[here]
-            done.add(here)
+            del path[service]
+            done.add(service)
         elif needed.text in path:
             names = list(path)
             circle = [*names[names.index(needed.text) :], needed.text]
@@ -164,11 +164,11 @@ def service_file(bundle: Bundle) -> Findings:
 
 def _folder(document: Document, bundle: Bundle) -> Callable[[str], bool] | None:
     """Whether a path is a file of the document's folder; None where the folder holds nothing else."""
-    here = Path(document.path)
-    if here.is_file():
-        beside = [path.name for path in here.parent.iterdir() if path != here]
-        return (lambda name: (here.parent / name).is_file()) if beside else None
-    names = {document.path for document in bundle.documents if PurePath(document.path).parent == here.parent} - {
+    file = Path(document.path)
+    if file.is_file():
+        beside = [path.name for path in file.parent.iterdir() if path != file]
+        return (lambda name: (file.parent / name).is_file()) if beside else None
+    names = {document.path for document in bundle.documents if PurePath(document.path).parent == file.parent} - {
         document.path
     }
-    return (lambda name: str(here.parent / name) in names) if names else None
+    return (lambda name: str(file.parent / name) in names) if names else None
