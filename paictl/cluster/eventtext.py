@@ -36,7 +36,7 @@ def detail(event: Event) -> str:
         case EventKind.PUSHED if "version" in data and data.get("note"):
             return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
         case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:
-            return _budget(event).said
+            return _budget(event).sentence
     if "role" in data and data.get("reason"):
         return text("{task}: {reason}", task=_task(event), reason=_reason(event))
     return _planned(event) or _promised(event) or event.message

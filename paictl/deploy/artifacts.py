@@ -61,10 +61,10 @@ class ArtifactFault:
     message: str
 
     def __str__(self) -> str:
-        return self.said
+        return self.sentence
 
     @property
-    def said(self) -> Text:
+    def sentence(self) -> Text:
         """The fault for people."""
         return text("{path}: {message} ({artifact})", path=self.path, message=self.message, artifact=self.artifact)
 
@@ -84,7 +84,7 @@ class ArtifactError(PaictlError):
 
     def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
         hint = "no host was changed; create the folder again: paictl deploy bundle create"
-        first, more = faults[0].said, len(faults) - 1
+        first, more = faults[0].sentence, len(faults) - 1
         message = text("{fault} and {count} more", fault=first, count=more) if more else first
         super().__init__(message, where=str(folder), hint=hint)
         self.faults = tuple(faults)

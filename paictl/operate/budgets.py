@@ -109,7 +109,7 @@ def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> list[Text]:
     for vc, user in dict.fromkeys((job.vc, job.key.partition("~")[0]) for job in jobs):
         for state in rules.budgets.concerning(vc, user, used) if rules.budgets else ():
             if state.level is BudgetLevel.WARNING or (state.level is BudgetLevel.SPENT and not state.holds):
-                distinct.setdefault(state.said, state.said)
+                distinct.setdefault(state.sentence, state.sentence)
             elif state.holds:
                 reason = text("jobs wait: {reason}", reason=state.reason(cluster.now.astimezone(UTC)))
                 distinct.setdefault(reason, reason)
@@ -144,7 +144,7 @@ def _below_use(path: str, content: str, rules: Sharing, states: Iterable[BudgetS
             row = rows[rules.budgets.all.index(state.budget)]
             yield Problem(
                 place_of(row.get("device-hours") or row), "budget", "budget-below-use", Severity.WARNING,
-                text("{said}: {effect}", said=state.said, effect=_effect(state.budget.over)),
+                text("{said}: {effect}", said=state.sentence, effect=_effect(state.budget.over)),
                 text("raise it, or wait: it resets next month"),
             )  # fmt: skip
 

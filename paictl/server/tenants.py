@@ -61,7 +61,7 @@ class Tenants:
         scheduler = None if job_explanation.scheduler is None else self._explained(job_explanation.scheduler)
         start, ahead = self._start(job_explanation.start), self._ahead(job_explanation.ahead)
         return replace(
-            job_explanation, reason=self.said(job_explanation.reason), scheduler=scheduler, start=start, ahead=ahead
+            job_explanation, reason=self.redacted(job_explanation.reason), scheduler=scheduler, start=start, ahead=ahead
         )
 
     def _ahead(self, ahead: LineAhead | None) -> LineAhead | None:
@@ -111,8 +111,8 @@ class Tenants:
         """A job of the sender's, whose reasons name no other tenant's."""
         if self._all:
             return job
-        tasks = tuple(replace(task, reason=self.said(task.reason)) for task in job.tasks)
-        return replace(job, reason=self.said(job.reason), tasks=tasks)
+        tasks = tuple(replace(task, reason=self.redacted(task.reason)) for task in job.tasks)
+        return replace(job, reason=self.redacted(job.reason), tasks=tasks)
 
     def events(self, events: Sequence[Event]) -> list[Event]:
         """Events of a job of the sender's, likewise."""
@@ -121,15 +121,17 @@ class Tenants:
     def _event(self, event: Event) -> Event:
         by = event.data.get("by")
         if not isinstance(by, str) or self.owns(by):
-            data = {name: self.said(value) if isinstance(value, str) else value for name, value in event.data.items()}
-            return replace(event, message=self.said(event.message), data=data)
+            data = {
+                name: self.redacted(value) if isinstance(value, str) else value for name, value in event.data.items()
+            }
+            return replace(event, message=self.redacted(event.message), data=data)
         data = {
             name: text(ANOTHER) if name == "by" else value.replace(by, ANOTHER) if isinstance(value, str) else value
             for name, value in event.data.items()
         }
         return replace(event, message=event.message.replace(by, ANOTHER), data=data)
 
-    def said(self, message: str) -> str:
+    def redacted(self, message: str) -> str:
         """A sentence without the names of other tenants' jobs."""
         if self._all or not message:
             return message
@@ -140,7 +142,7 @@ class Tenants:
 
     def _made_anew(self, message: Text) -> Text:
         values: dict[str, Any] = {
-            name: self.said(value) if isinstance(value, str) else value for name, value in message.values.items()
+            name: self.redacted(value) if isinstance(value, str) else value for name, value in message.values.items()
         }
         if message.many is None:
             return text(message.key, **values)

@@ -107,7 +107,7 @@ class BudgetState:
         return f"vc/{self.budget.vc}" if self.budget.vc else "cluster/budget"
 
     @property
-    def said(self) -> Text:
+    def sentence(self) -> Text:
         """How it stands, in a sentence."""
         return text(
             "{whose} has used {used:,.2f} of {hours:,.6g} device hours in its budget", whose=self.whose,

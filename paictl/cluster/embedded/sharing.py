@@ -447,7 +447,7 @@ class WorldSharing:
         elif now != before:
             self._levels[key] = now
             self._say(
-                _KINDS[state.level], state.subject, str(state.said), hours=state.used / HOUR,
+                _KINDS[state.level], state.subject, str(state.sentence), hours=state.used / HOUR,
                 budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
             )  # fmt: skip
 

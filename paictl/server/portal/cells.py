@@ -23,13 +23,13 @@ MOST_LEAVES: Final = 4096
 
 @frozen
 class DrawnCell:
-    """A cell as it is drawn: `look` is the style of a device, `said` what a pointer on it tells."""
+    """A cell as it is drawn: `look` is the style of a device, `title` what a pointer on it tells."""
 
     name: str
     kind: str
     is_node: bool
     look: str = ""
-    said: str = ""
+    title: str = ""
     used: int = 0
     total: int = 0
     parts: tuple[DrawnCell, ...] = ()

@@ -49,7 +49,7 @@ def _promises(vc: VcPicture, whose: Whose) -> list[dict[str, Any]]:
         {
             "cell": cell,
             "leaves": [
-                {"look": "held" if user else "free", "said": whose.named(user) if user else ""} for user in cell.users
+                {"look": "held" if user else "free", "title": whose.named(user) if user else ""} for user in cell.users
             ],
         }
         for cell in vc.cells

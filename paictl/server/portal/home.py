@@ -94,7 +94,7 @@ def _why(call: Call, job: JobView) -> list[str]:
         return []
     explanation = explained(call, job, pictured=False)
     if explanation.words is None:
-        return [*explanation.said]
+        return [*explanation.heads]
     tried = [view.tried.values for view in explanation.words.views[:2]]
     where = [text("Tried {where}: {why}.", where=values["where"], why=values["why"]) for values in tried]
-    return [*explanation.said, explanation.words.asks, *where]
+    return [*explanation.heads, explanation.words.asks, *where]

@@ -32,7 +32,7 @@ def usage(call: Call) -> Answer:
     by = call.query.get("by") or ("vc,user" if call.me.admin else "job")
     values: dict[str, Any] = {
         "title": "Usage", "here": "/usage", "choices": CHOICES, "by": ",".join(dimensions(by)),
-        "figures": FIGURES, "names": NAMES, "books": None, "rows": (), "said": "", "hint": "", "hidden": 0,
+        "figures": FIGURES, "names": NAMES, "books": None, "rows": (), "refusal": "", "hint": "", "hidden": 0,
     }  # fmt: skip
     start, end = month_span(call.query.get("month") or f"{call.cluster.now.astimezone(UTC):%Y-%m}")
     values |= {"month": f"{start:%Y-%m}", "before": f"{start - timedelta(days=1):%Y-%m}", "after": ""}
@@ -42,7 +42,7 @@ def usage(call: Call) -> Answer:
         books = report_of(call, by)
     except (UnsupportedError, ClusterError) as error:
         hint = error.hint or ""
-        values["said"] = in_language(error.message, call.language)
+        values["refusal"] = in_language(error.message, call.language)
         values["hint"] = "" if of_commands(hint) else in_language(hint, call.language)
     else:
         values |= {"books": books, "rows": _rows(books), "hidden": max(0, len(books.rows) - MOST)}

@@ -37,7 +37,7 @@ _CLASSES: Final = {priority: name for name, priority in PRIORITIES.items()}
 class WayButton:
     """Something to do: a job of one's own to stop, a service to start, or a page to go on with."""
 
-    said: Text
+    label: Text
     address: str
     stops: str = ""
     starts: str = ""
@@ -48,7 +48,7 @@ class WayOut:
     """A change that would let the job run, in the words of the command; `number` is what ``?way=`` says."""
 
     number: int
-    said: Text
+    sentence: Text
     buttons: tuple[WayButton, ...]
     outcome: ChangeOutcome
     shown: bool = False
@@ -59,7 +59,7 @@ class WayOut:
 class Why:
     """Everything that a page says about why a job is where it is."""
 
-    said: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     """How many of its tasks wait; all that there is to say where the scheduler has not looked."""
     words: ExplanationText | None = None
     ways: tuple[WayOut, ...] = ()
@@ -88,11 +88,11 @@ def explained(call: Call, job: JobView, *, pictured: bool) -> Why:
         return _unsearched(call, job, explanation, pictured=pictured)
     ways = tuple(_ways(call, job, explanation.scheduler, words))
     chosen = number_in(call, "way") or 1
-    ways = tuple(WayOut(way.number, way.said, way.buttons, way.outcome, way.number == chosen) for way in ways)
+    ways = tuple(WayOut(way.number, way.sentence, way.buttons, way.outcome, way.number == chosen) for way in ways)
     outcome, caption = raw.scheduler.outcome, words.outcome
     for way in ways:
         if way.shown:
-            outcome, caption = way.outcome, way.said
+            outcome, caption = way.outcome, way.sentence
     chains = _pictured(call, raw.scheduler, outcome) if pictured else ()
     heads = (*explaining.heads(explanation), *start_lines(explanation.start), *ahead_lines(explanation.ahead))
     return Why(heads, words, ways, (_edit(job),), chains, caption)

@@ -52,7 +52,7 @@ def test_an_embedded_cluster_shows_instances(divided: Bench) -> None:
     line = next(job for job in data["jobs"] if job[0] == second)
     assert line[12][0][2][0][-1] == task.shown_devices.replace(",", ", ")
     call = cast("Call", SimpleNamespace(me=SimpleNamespace(admin=True, name="root"), language="en"))
-    said = [leaf.said.partition(",")[0] for leaf in _leaves(drawn(call, picture.chains)[0].cells)]
+    said = [leaf.title.partition(",")[0] for leaf in _leaves(drawn(call, picture.chains)[0].cells)]
     assert said == [*places.values()] * 2
     found = chart(divided.cluster.events(subject=f"job/{second}"), divided.at(0), divided.at(MINUTE))
     assert found is not None
