@@ -16,6 +16,7 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.checkpoints import KeptRuns, RunRequest
 from paictl.sim.cluster import Cluster, ClusterShape, Node, mixed
+from paictl.sim.engine import GIVE_UP
 from paictl.sim.failures import NONE as NO_FAILURES
 from paictl.sim.failures import FailureError, FailureModel, failures_of
 from paictl.sim.job import Job
@@ -184,10 +185,10 @@ def size(
     """
     trials: dict[int, SizingTrial] = {}
     requests: list[RunRequest] = []
-    idle = False
+    idle = hopeless = False
 
     def meets(nodes: int) -> bool:
-        nonlocal idle
+        nonlocal idle, hopeless
         shape = grown(base, offer, nodes)
         request = RunRequest(policy, shape, seed, failures=failures)
         requests.append(request)
@@ -197,6 +198,8 @@ def size(
         met = all(value <= goal.bound for value, goal in zip(values, targets, strict=True))
         idle = all(outcome.waiting == 0 for outcome in run.outcomes)
         run_figures = figures(run)
+        ended = any(outcome.ending in FINISHED for outcome in run.outcomes)
+        hopeless = not ended and (run_figures.interruptions or 0) >= GIVE_UP
         trials[nodes] = SizingTrial(nodes, run.devices, values, met, run_figures.interruptions, run_figures.wasted)
         if tried is not None:
             tried(trials[nodes])
@@ -215,6 +218,8 @@ def size(
         low = high
         if idle:
             return finish(None, text("no job waits there, so more nodes cannot help"))
+        if hopeless:
+            return finish(None, text("hardware fails so often that no job completes, so more nodes cannot help"))
     else:
         return finish(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:

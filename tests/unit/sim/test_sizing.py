@@ -159,6 +159,15 @@ def test_added_nodes_fail_too_and_the_answer_meets_its_target() -> None:
     assert sum(outcome.interruptions for outcome in run.outcomes) == answer.smallest.interruptions
 
 
+def test_a_search_ends_where_hardware_fails_too_often_for_any_job() -> None:
+    """Thousands of nodes would be played, with a failure of each in every second."""
+    goal, model = target("p95 queueing <= 1h"), failures_of("node=1s,repair=1s")
+    answer = size(load("tiny").jobs, EIGHT, [goal], "fifo", failures=model)
+    assert answer.smallest is None
+    assert "no job completes" in answer.reason
+    assert [trial.nodes for trial in answer.trials] == [1]
+
+
 def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "size", "tenants", "--target", "p95 queueing <= 1d", "--failures", "node=10d,repair=12h"]
     assert paictl([*words, "-o", "json"]) == 0
