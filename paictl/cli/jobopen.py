@@ -152,7 +152,7 @@ def listener(port: int | None, wanted: int) -> socket.socket:
 
 def serve(
     cluster: Jobs, key: str, task: TaskPlace, port: int, local: socket.socket, *, browser: bool, raw: bool = False
-) -> None:  # fmt: skip
+) -> None:
     """Hand on what comes to the port of the task, until Ctrl-C; the address is printed.
 
     It is HTTP of who was shown the address; `raw`, it is every connection.

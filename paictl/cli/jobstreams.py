@@ -38,7 +38,7 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
             raise NotStartedError(
                 text("job {job} has no tasks yet", job=job.key),
                 hint=text("why: paictl job explain {job}", job=job.key),
-            )  # fmt: skip
+            )
         first = TaskPlace(job.tasks[0].role, job.tasks[0].index)
         if len(job.tasks) > 1:
             console.info(text("task {task}; another of {count}: --task ROLE:INDEX", task=first, count=len(job.tasks)))

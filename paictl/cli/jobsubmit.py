@@ -97,7 +97,7 @@ def submit(
 
 def _from_template(
     cluster: Cluster, word: str | None, given: Iterable[str]
-) -> "tuple[dict[str, Mapping[str, object]], list[Problem]]":  # fmt: skip
+) -> "tuple[dict[str, Mapping[str, object]], list[Problem]]":
     """The job that a template makes, by its location, and its warnings; both empty without a template."""
     noted: list[Problem] = []
     if word is None:

@@ -98,7 +98,7 @@ def outlook(
         for other in (window, *others)
         if other.start < window.end and window.start < other.end
         for node in other.nodes
-    }  # fmt: skip
+    }
     at_risk = {} if spec is None else cells_at_risk(spec, together)
     return Outlook(window, tuple(_leaving(window, picture)), at_risk)
 

@@ -34,7 +34,7 @@ _NAME: Final = r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
 class Pinned:
     """A cluster that was added: the context by its name in a kubeconfig (several files: joined as in KUBECONFIG), and
     the server and its authority as they were then, as `remote.kube.client` tells them.
-    """  # fmt: skip
+    """
 
     name: str
     kubeconfig: str

@@ -123,7 +123,7 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     ahead = None if first is None else LineAhead(**first)
     return JobExplanation(
         **{**data, **words, "scheduler": scheduler, "windows": windows, "start": start, "ahead": ahead}
-    )  # fmt: skip
+    )
 
 
 class JobImpact(StrEnum):

@@ -177,7 +177,7 @@ def delaying(job: str, at: str) -> Text:
 
 def start_of(
     foresight: Foresight, promise: StartPromise, starts: LineStarts, epoch: datetime, owner: Owner
-) -> LatestStart:  # fmt: skip
+) -> LatestStart:
     """A promise, which is one of `starts`, with its reasons, as data."""
     reasons = foresight.reasons(promise, starts)
     return LatestStart(

@@ -155,7 +155,7 @@ def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSummary]:
 
 def wanted(
     name: str, job: Job, record: JobRecord, objects: JobObjects, now: datetime, *, gated: bool = False
-) -> JobActions:  # fmt: skip
+) -> JobActions:
     """What the record asks for that is not there yet, or is and should not be; `gated`: pods get the gate."""
     status = record.status
     if status.state.final:

@@ -116,7 +116,7 @@ def _add(packed: tarfile.TarFile, name: str, size: int, content: Any) -> None:
 def read_backup(path: Path) -> Backup:
     """Look at a backup and verify every byte of it; raises `ArchiveError` naming what is wrong, `PaictlError` if it
     cannot be read.
-    """  # fmt: skip
+    """
     with _opened(path) as packed:
         backup = _manifest_of(path, packed)
         unread, size = dict(backup.files), 0

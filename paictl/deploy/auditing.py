@@ -203,4 +203,4 @@ def audit_data(report: Audit) -> dict[str, Any]:
             }
             for finding in report.findings
         ],
-    }  # fmt: skip
+    }

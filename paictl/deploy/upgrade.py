@@ -42,7 +42,7 @@ def wished(deployment: Deployment, target: Version, artifacts: str = "") -> Desi
 
 def upgrade(
     desired: Desired, options: UpgradeOptions, root: Path, now: Callable[[], datetime], listen: Listener
-) -> Upgraded:  # fmt: skip
+) -> Upgraded:
     """Upgrade what is left to upgrade; raises `PaictlError` with the first failure.
 
     The machines alone say what was done, so any administrator can run it again at any time.

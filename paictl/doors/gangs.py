@@ -37,7 +37,7 @@ def missing(core: DoorCore, entry: PodEntry) -> str:
         return why
     return text(
         "{why}; its place is given back {seconds:g} s after the last of them arrived", why=why, seconds=deadline
-    )  # fmt: skip
+    )
 
 
 def _missing(core: DoorCore, members: list[PodEntry]) -> str:

@@ -211,7 +211,7 @@ class FigureFamilies:
             f"{self.prefix}_device_seconds",
             "Device time since midnight UTC: guaranteed, opportunistic, lost, promised.",
             labels=["vc", "class"],
-        )  # fmt: skip
+        )
         for (vc, kind), amount in sorted(spent.items()):
             used.add_metric([vc, kind], amount / 1000)
         return used

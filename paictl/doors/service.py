@@ -275,7 +275,7 @@ class DoorService:
                     str(path) for path in (settings.certificate, settings.key, settings.client_authority) if path
                 ),
                 hint="both have to be PEM and belong together",
-            ) from None  # fmt: skip
+            ) from None
 
     def _supervise(self) -> None:
         """Watch the configuration, the lease and the engine."""

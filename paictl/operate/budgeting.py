@@ -25,7 +25,7 @@ def plan_budget(cluster: PushPorts, vc: str, user: str, changes: Mapping[str, ob
         raise PaictlError(
             text("the cluster's configuration has no {name}", name=STANDARD_NAME),
             hint="push one: paictl config push -p DIR",
-        )  # fmt: skip
+        )
     before = of_texts(base.files)
     files = {**before, STANDARD_NAME: with_budget(before[STANDARD_NAME], vc, user, changes)}
     check_merged(check_alone(files), files, before, files)

@@ -118,7 +118,7 @@ def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> list[Text]:
 
 def below_use(
     cluster: BudgetPorts, files: Mapping[str, str], places: Mapping[str, str] | None = None
-) -> tuple[Problem, ...]:  # fmt: skip
+) -> tuple[Problem, ...]:
     """Budgets in files that are used up already; nothing where the accounts cannot be read.
 
     `places` are the paths of the files, for messages.

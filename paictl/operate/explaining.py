@@ -97,7 +97,7 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             return (
                 text("job {job} has its devices, but cannot start: {reason}", job=answer.job, reason=answer.reason),
                 text("stop it, correct it and submit it again: paictl job stop {job}", job=answer.job),
-            )  # fmt: skip
+            )
         case JobSituation.NOT_OFFERED | JobSituation.EXCLUDED:
             return (
                 text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
@@ -112,7 +112,7 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             return (
                 text("job {job} waits: {reason}", job=answer.job, reason=answer.reason),
                 text("to see use and limits: paictl usage budget list, paictl usage limits") if answer.listed else None,
-            )  # fmt: skip
+            )
         case JobSituation.BACKFILL | JobSituation.RESERVATION:
             sentence = text("job {job} waits: {reason}", job=answer.job, reason=answer.reason)
             return sentence, None if answer.longest is None else longest_line(answer.longest)

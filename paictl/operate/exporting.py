@@ -86,7 +86,7 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     services = _services(load_catalogue(), request)
     exported = Exported(
         request.cluster_id, files, services, __version__, NAMESPACE, JOBS_NAMESPACE, number=number, at=since
-    )  # fmt: skip
+    )
     texts = _WRITERS[kind](exported)
     new_note: dict[str, Any] = {
         "format": kind.value, "number": number, "at": rfc3339(since), "files": files,

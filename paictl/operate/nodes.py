@@ -75,7 +75,7 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
     if like is not None:
         return cluster.add_node(
             replace(find_node(cluster, like).machine, name=name, address=address, role=NodeRole.WORKER)
-        )  # fmt: skip
+        )
     has = parse_sku(sku or "")
     return cluster.add_node(
         MachineSpec(

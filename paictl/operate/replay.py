@@ -92,7 +92,7 @@ def scheduling_part(job: Mapping[str, Any]) -> dict[str, Any]:
             "commands": [_sleeping(role.get("commands") or ())],
         }
         for name, role in job["taskRoles"].items()
-    }  # fmt: skip
+    }
     part["prerequisites"] = [
         {"name": prerequisite["name"], "type": "dockerimage", "uri": "image"}
         for prerequisite in job.get("prerequisites") or ()

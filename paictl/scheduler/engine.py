@@ -21,7 +21,7 @@ from paictl.scheduler.events import (
     PodGone,
     PodRecovered,
     PodWaits,
-)  # fmt: skip
+)
 from paictl.scheduler.groups import Group, GroupsByVc, GroupState
 from paictl.scheduler.placement.preferences import Suggested
 from paictl.scheduler.placement.search import FoundPlacement, search

@@ -233,7 +233,7 @@ class _Player:
         description = pod or self._describe_subject(kind, subject)
         return PlayedOperation(
             number, kind, now, description, pod, gang, recorded, computed, difference, self._book.engine.spec
-        )  # fmt: skip
+        )
 
     def _carry_out(self, call: Callable[[], object], where: str) -> OperationResult:
         try:

@@ -66,7 +66,7 @@ class _Threads:
 
     async def ask(
         self, question: Callable[[Cluster], T], account: str = "", most: int | None = None, sender: str = ""
-    ) -> T:  # fmt: skip
+    ) -> T:
         """What a thread answers; raises `ApiError` if it does not in time, or `most` of an account are under way.
 
         If too many wait, the newest question makes room of the sender who has most of them, unless that is this one.

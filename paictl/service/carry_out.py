@@ -68,7 +68,7 @@ class SharedPoll:
 
 def wait_ready(
     looks: SharedPoll, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Wait until a service does its work, telling why it does not yet whenever that changes.
 
     Raises `NotReadyError` with the last reason after the deadline, at once if the service is gone, or when `stop` is
@@ -85,7 +85,7 @@ def wait_ready(
                 text("is not ready after {deadline:g} s: {reason}", deadline=patience.deadline, reason=reason),
                 where=f"service {name}",
                 hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
-            )  # fmt: skip
+            )
         if reason != reported:
             tell(reason, name)
             reported = reason
@@ -94,7 +94,7 @@ def wait_ready(
 
 def wait_stopped(
     looks: SharedPoll, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Wait until nothing of a service runs any more; raises `NotReadyError` after the deadline."""
     end, reported = patience.clock() + patience.deadline, ""
     while (view := looks.view(name)) is not None and view.running:
@@ -103,7 +103,7 @@ def wait_stopped(
                 text("has not stopped after {deadline:g} s: {reason}", deadline=patience.deadline, reason=view.reason),
                 where=f"service {name}",
                 hint=text("check with paictl service status -n {name}, or wait longer with --timeout", name=name),
-            )  # fmt: skip
+            )
         if view.reason != reported:
             tell(view.reason, name)
             reported = view.reason
@@ -223,7 +223,7 @@ def _phases(plan: ServicePlan, catalogue: Catalogue, ground: _RunContext) -> Ite
 
 def _order(
     action: Action, names: Sequence[str], catalogue: Catalogue, known: dict[tuple[Action, str], str]
-) -> PhaseOrder:  # fmt: skip
+) -> PhaseOrder:
     """A start needs the starts of its prerequisites and follows all stops; a stop follows those of its users."""
     needed, users = needed_by(catalogue.graph, names), users_of(catalogue.graph, names)
     same = {name: phase for (what, name), phase in known.items() if what is action}

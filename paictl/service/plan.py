@@ -111,7 +111,7 @@ class ServicePlan:
 
 def make_plan(
     request: ServiceRequest, catalogue: Catalogue, states: States, unchanged: Collection[str] = ()
-) -> ServicePlan:  # fmt: skip
+) -> ServicePlan:
     """The steps that fulfil a request; raises `ServiceError` for unknown names, or names and skipped names together.
 
     Services that no other needs are stopped first, and started last. A blocked start leaves the other steps

@@ -109,5 +109,11 @@ class KeptRuns:
 
 def _files(policy: str) -> bytes:
     """The bytes of the files that a policy's parameters name: other contents make it another run."""
-    values = (part.partition("=")[2].strip() for part in policy.partition(":")[2].split(","))
-    return b"".join(Path(value).read_bytes() for value in values if value and Path(value).is_file())
+    return b"".join(_content(part.partition("=")[2].strip()) for part in policy.partition(":")[2].split(","))
+
+
+def _content(value: str) -> bytes:
+    try:
+        return Path(value).read_bytes() if value and Path(value).is_file() else b""
+    except OSError:  # too long for a path
+        return b""

@@ -184,7 +184,7 @@ _SC17_BESIDE: Final = {
     ("bvlc_alexnet", 2): {"bvlc_alexnet/1*2": 0.76, "bvlc_googlenet/1*2": 0.81},
     ("bvlc_googlenet", 2): {"bvlc_alexnet/1*2": 0.86},
     ("bvlc_googlenet", 3): {"bvlc_alexnet/1*1": 0.99},
-}  # fmt: skip
+}
 """The artifact's times alone, divided by those beside another job; unlisted pairs do not slow each other."""
 
 

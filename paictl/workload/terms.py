@@ -98,13 +98,13 @@ def _pinned(job: Job, supply: Supply, roles: Sequence[TaskRole], pinned_id: str)
     if job.opportunistic:
         raise JobError(
             path, text("an opportunistic job cannot use a pinned cell"), hint=text("use the class test or prod")
-        )  # fmt: skip
+        )
     view = supply.pinned(job.vc, pinned_id)
     if view is None:
         pins = suggestion(pinned_id, supply.pins(job.vc), "its pinned cells")
         raise JobError(
             path, text("virtual cluster {vc} has no pinned cell {name}", vc=job.vc, name=pinned_id), hint=pins
-        )  # fmt: skip
+        )
     if view.leaf_type not in supply.skus:
         raise _undeclared((view.leaf_type,))
     return _sufficient(view.leaf_type, supply.skus[view.leaf_type], roles)

@@ -56,7 +56,7 @@ APPLY_EPILOG = """
     paictl deploy apply plan.json --yes
     paictl deploy apply -m master.csv -w worker.csv -c config.yaml --kubernetes-only
 
-What was interrupted is gone on with by the same command; what is right already is left alone.
+To resume after an interruption, run the same command again: what is in place already is left unchanged.
 Exit code 3: some hosts did not get to the end; 4: none could be reached.
 """
 

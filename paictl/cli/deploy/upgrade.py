@@ -34,7 +34,7 @@ EPILOG = """
     paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --artifacts bundle/
     paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --batch 4 --drain-timeout 900
 
-What was interrupted is gone on with by the same command. Minor versions go one by one, and never back.
+To resume after an interruption, run the same command again. Go one minor version at a time; downgrades are refused.
 Exit code 1: refused, or a machine failed; 3: some machines did not get to the end; 4: none could be reached.
 """
 

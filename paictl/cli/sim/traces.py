@@ -118,6 +118,6 @@ def _write_formats(output: Output) -> None:
             )
             for entry in FORMATS
         ),
-    )  # fmt: skip
+    )
     write("")
     write(localized("Bundled with paictl, by name: {names}", names=", ".join(own)))

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.world import World
     from paictl.workload.reservations import Reservation
 
-# TPL from paictl.workload.template import MASK, masked
-
 Line = Mapping[str, Any]
 """A command as it stands in the log; `do` says which one it is."""
 

@@ -193,7 +193,7 @@ class WorldViews:
                 hint=text(
                     "it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=job.key
                 ),
-            )  # fmt: skip
+            )
         role = next(role for role in Job.from_mapping(job.data).roles if role.name == task.role)
         lines = [f"# {rfc3339(instant(self._epoch, run.started))} started on {run.info.node}, image {role.image}"]
         lines.append("# this pod is imagined: none of its commands is run, and nothing is written")

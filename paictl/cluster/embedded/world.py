@@ -34,7 +34,7 @@ from paictl.cluster.embedded.services import (
     Configurations,
     EmbeddedService,
     EmbeddedServices,
-)  # fmt: skip
+)
 from paictl.cluster.embedded.sharing import WorldSharing
 from paictl.cluster.embedded.windows import RESERVATION_TIMERS, WINDOW_TIMERS, WithReservations, WithWindows
 from paictl.cluster.interface import (
@@ -42,7 +42,7 @@ from paictl.cluster.interface import (
     ConflictError,
     EventKind,
     JobRequest,
-)  # fmt: skip
+)
 from paictl.cluster.movetotals import MoveTotal
 from paictl.i18n import text
 from paictl.scheduler.request import gang_of

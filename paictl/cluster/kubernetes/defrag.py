@@ -96,7 +96,7 @@ def _is_single(groups: Any, name: str) -> bool:
 
 def _pods(
     recovered: Recovered, key: str, job: str, group: str, members: Sequence[Json], pai: PaiJob | None, now: Millis
-) -> GangPods:  # fmt: skip
+) -> GangPods:
     groups = recovered.engine.state.groups
     names = {groups.slots[_uid(pod)][0] for pod in members}
     held = [groups.by_name[name] for name in sorted(names)]

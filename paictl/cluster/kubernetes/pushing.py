@@ -126,7 +126,7 @@ class Pusher:
                 text("{number} sealed secrets have values that this cluster does not know", number=len(missing)),
                 where=", ".join(names),
                 hint="write the secrets themselves into the files and push those; of a plan: config apply FILE -p DIR",
-            )  # fmt: skip
+            )
         size = sum(map(len, data.values()))
         if size > ROOM:
             raise ClusterError(

@@ -125,7 +125,7 @@ def borrowed_devices(engine: Engine) -> Mapping[str, int]:
 
 def obstacle(
     rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str, month: Used | None
-) -> str:  # fmt: skip
+) -> str:
     """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
     if not rules or request.group in engine.state.groups.by_name:
         return ""

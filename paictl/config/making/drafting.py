@@ -39,7 +39,7 @@ FAMILIES: Final = (
     tuple(f"oci.oraclecloud.com/rdma.{level}_id" for level in ("hpc_island", "network_block", "local_block")),
     ("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"),
     ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"),
-)  # fmt: skip
+)
 """Labels of nodes that tell where they are, from the widest domain down, as their vendors name them."""
 
 

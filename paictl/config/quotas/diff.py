@@ -205,7 +205,7 @@ def _lost(old: Document, new: Document) -> Iterator[Broken]:
                 devices = (cell.devices_before, cell.devices_after)
                 yield Broken(
                     vc.name, cell.chain, cell.type, cell.cells_before, cell.cells_after, cell.pinned or "", devices
-                )  # fmt: skip
+                )
 
 
 def _less(cell: CellChange) -> bool:

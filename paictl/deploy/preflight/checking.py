@@ -153,7 +153,7 @@ def asked(deployment: Deployment, machine: Machine, *, quick: bool = False) -> d
 
 def judged(
     deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, PromisedDevices]
-) -> PreflightReport:  # fmt: skip
+) -> PreflightReport:
     """What the results of the script say, by host name; pure."""
     facts = {name: fact for name, result in results.items() if (fact := facts_of(result)) is not None}
     hosts = (_judge(machine, deployment, results[machine.name], promises) for machine in deployment.machines)
@@ -190,7 +190,7 @@ def facts_of(result: HostResult) -> Facts | None:
 
 def _judge(
     machine: Machine, deployment: Deployment, result: HostResult, promises: Mapping[str, PromisedDevices]
-) -> HostChecks:  # fmt: skip
+) -> HostChecks:
     verdicts = _reached(result)
     facts = facts_of(result)
     if facts is None:
@@ -205,7 +205,7 @@ def _verdicts(facts: Facts, desired: DesiredHost, but: Collection[str] = ()) -> 
 
 def _desired_host(
     machine: Machine, deployment: Deployment, promises: Mapping[str, PromisedDevices], clock: tuple[float, float]
-) -> DesiredHost:  # fmt: skip
+) -> DesiredHost:
     promise = promise_of(promises, machine.name)
     settings = deployment.settings
     return DesiredHost(
@@ -266,7 +266,7 @@ def _of_cluster(deployment: Deployment) -> HostChecks:
 
 def _all_compared(
     hosts: Iterable[HostChecks], deployment: Deployment, facts: Mapping[str, Facts]
-) -> tuple[HostChecks, ...]:  # fmt: skip
+) -> tuple[HostChecks, ...]:
     """What is to be judged by looking at the other hosts too: identity, MTU, and the nodes that the masters list."""
     machines = {machine.name: machine for machine in deployment.machines}
     nodes = nodes_in(facts.values())

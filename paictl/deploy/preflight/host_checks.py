@@ -53,7 +53,7 @@ DISK: Final = {CONTAINERS: (10 * GIB, 50 * GIB), ETCD: (2 * GIB, 8 * GIB), LOGS:
 FSYNC: Final = (10.0, 500.0)
 """Milliseconds: etcd wants its 99th percentile below the first; near the second (half of its time for an election) it
 loses its leader.
-"""  # fmt: skip
+"""
 CLUSTERS: Final = frozenset({"kubelet", "kube-apiserver", "k3s", "k0s"})
 RUNTIMES: Final = frozenset({"dockerd", "crio"})
 OUR_PROGRAMS: Final = frozenset({"kubelet", "kube-apiserver", "kube-controller", "kube-scheduler", "etcd"})

@@ -16,7 +16,7 @@ LEAST_MTU: Final = 1280
 def check_clock(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     """The clock goes as the one here. The two instants of a host lie between two of ours, so that what the network
     takes is no error of its clock.
-    """  # fmt: skip
+    """
     began, ended = facts["clock"]
     behind, ahead = desired.clock[0] - began, ended - desired.clock[1]
     off = max(behind, ahead)

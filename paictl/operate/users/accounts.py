@@ -102,7 +102,7 @@ def check_free(jobs: Jobs, name: str) -> None:
             hint=text(
                 "choose another name; to hand these jobs to the new user: paictl user add {name} --with-jobs", name=name
             ),
-        )  # fmt: skip
+        )
 
 
 def check_unlike(users: Users, name: str) -> None:

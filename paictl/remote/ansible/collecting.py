@@ -117,7 +117,7 @@ class Collector:
             message = text("the host died or the link was cut while it was working")
         event = TaskEvent(
             TaskEventKind.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), message, hint_for(message)
-        )  # fmt: skip
+        )
         tally.unreachable, tally.doing = event, ""
         self._tell(event)
 

@@ -34,7 +34,7 @@ _PAUSE: Final = 0.25
 class PlaybookOptions:
     """How to run a playbook: `check` changes nothing and tells what would change; `limit` and `tags` as Ansible has
     them; `timeout` in seconds for all of it; `stop` is asked four times a second whether to end it; `forks` at least.
-    """  # fmt: skip
+    """
 
     check: bool = False
     limit: tuple[str, ...] = ()

@@ -184,7 +184,7 @@ class Fleet:
 
     def run_each(
         self, commands: Mapping[str, str], *, stdin: bytes = b"", manner: CommandOptions = CommandOptions()
-    ) -> dict[str, HostResult]:  # fmt: skip
+    ) -> dict[str, HostResult]:
         """Run another command on each host, by host name."""
         hosts = [host for host in self.inventory if host.name in commands]
         return self._each(

@@ -30,7 +30,7 @@ _NO_KEY: Final = "No authentication methods available"
 class SshOptions:
     """How to connect. Times are in seconds: `connect` for each step of connecting, `silence` without any answer of a
     host after which it counts as lost. `accept_new` trusts keys of hosts that have none yet, and only those.
-    """  # fmt: skip
+    """
 
     known_hosts: Path = field(default_factory=known_hosts_file)
     accept_new: bool = False

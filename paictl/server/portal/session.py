@@ -120,7 +120,7 @@ def federated_routes(federation: Federation) -> tuple[Route, ...]:
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
         address = provider.authorization(
             redirect=_callback(call), state=state, nonce=nonce, challenge=challenge, scopes=" ".join(settings.scopes)
-        )  # fmt: skip
+        )
         begun = {
             "state": state, "nonce": nonce, "verifier": verifier, "next": local_address(call.query.get("next", "/")),
         }  # fmt: skip

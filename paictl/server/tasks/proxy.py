@@ -229,7 +229,7 @@ class TaskProxy:
 
     async def _answered(
         self, visit: _Visit, request: h11.Request, fields: dict[str, str], sender: Sender
-    ) -> TaskAddress | None:  # fmt: skip
+    ) -> TaskAddress | None:
         """Answer a request; the port of the task that did. Raises `ApiError`, after which nothing was sent or all."""
         label = self._site.label_in(sender.host)
         if not label:
@@ -301,7 +301,7 @@ class TaskProxy:
 
     async def _relayed(
         self, visit: _Visit, task: _End, request: h11.Request, recheck: Callable[[], Awaitable[None]]
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Hand on a request and its answer, each as it comes, for as long as the caller may have it.
 
         An answer may have no end, as one of server-sent events has none. Raises `ApiError` for a task that does not
@@ -387,7 +387,7 @@ async def _answer_of(task: _End, visit: _Visit) -> None:
 
 async def _say(
     browser: _End, request: h11.Request, status: int, message: str, more: dict[str, str] | None = None
-) -> None:  # fmt: skip
+) -> None:
     """An answer of our own; a body that has not come is not waited for."""
     body = f"{message}\n".encode() if message else b""
     rows = {

@@ -96,7 +96,7 @@ class Easy(Limited):
         "a job that has no place even on an idle cluster is set aside and blocks no other job",
         "while devices are down, the first in line has no promise if it needs them; the others start",
         "a job that runs slower than on the reference device needs more time than `limits=exact` allows",
-    )  # fmt: skip
+    )
 
     endures = True
 

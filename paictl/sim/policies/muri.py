@@ -103,7 +103,7 @@ class Muri(Ranked):
         "jobs without stages in the trace are not interleaved: `muri` is then shortest remaining service first",
         "jobs are placed again only if they do not fit otherwise",
         "of groups that are equally good, those that run stay together; pairs of the most urgent jobs are merged first",
-    )  # fmt: skip
+    )
 
     def __init__(self, parameters: MuriParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)

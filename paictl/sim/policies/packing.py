@@ -98,7 +98,7 @@ class Packing(Policy):
         "over seeds do not",
         "a node without CPU or memory figures has enough of both",
         "jobs that end release their devices; the published figures are for pods that never leave",
-    )  # fmt: skip
+    )
 
     def __init__(self, parameters: Any, setup: Setup) -> None:
         super().__init__(parameters, setup)

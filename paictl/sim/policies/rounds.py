@@ -200,7 +200,7 @@ class FairRounds(InRounds):
         "a job that arrived after shares were computed does not run yet, as in the published runs",
         "shares computed at time 0 do not count for `settle`, as in the published runs",
         "a job runs on devices of one type; a job larger than every type never runs",
-    )  # fmt: skip
+    )
 
     def __init__(self, parameters: FairParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)

@@ -49,7 +49,7 @@ class Shockwave(InRounds):
         "forecasts are not scaled by measured times: a job has the times of its profile",
         "a job without epochs in the trace has up to a hundred equal epochs and one batch size",
         "a job runs on devices of one type; a job larger than every type never runs",
-    )  # fmt: skip
+    )
 
     def __init__(self, parameters: ShockwaveParameters, setup: Setup) -> None:
         super().__init__(parameters, setup)

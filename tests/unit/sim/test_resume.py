@@ -119,6 +119,13 @@ def test_what_was_kept_is_for_the_same_question_only(store: Path) -> None:
     assert KeptRuns(load("tiny"), resume=True, folder=store).snapshot(request) is None
 
 
+def test_a_parameter_too_long_for_a_path_is_no_file(store: Path) -> None:
+    request = RunRequest(f"las:queues={'/'.join(map(str, range(1, 20_000)))}", SPEC)
+    kept_runs = KeptRuns(load("tiny"), resume=True, folder=store)
+    kept_runs.pause(request, b"half")
+    assert kept_runs.snapshot(request) == b"half"
+
+
 def test_a_search_for_a_size_resumes_with_the_trials_that_are_missing(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

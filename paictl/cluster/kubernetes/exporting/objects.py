@@ -51,7 +51,7 @@ def configuration_objects(exported: Exported) -> list[Json]:
     at = exported.at or datetime.fromtimestamp(0, UTC)
     entry = VersionEntry(
         exported.number, at, "exported", token_of(exported), size, digest(exported.files), packed.index
-    )  # fmt: skip
+    )
     pieces = [
         version_manifest("ConfigMap", entry.number, entry.name(part), data) for part, data in enumerate(packed.objects)
     ]

@@ -246,7 +246,7 @@ def _refusal(refused: Sequence[tuple[Json, KubeError]], state: str) -> ClusterEr
             text("fields are managed by others: {fields}; {state}", fields=_some(fields), state=state),
             where=label_of(conflicts[0][0]),
             hint="undo their changes, or let paictl own the fields: --take-over",
-        )  # fmt: skip
+        )
     words = [f"{label_of(body)}: {_plain(error)}" for body, error in refused]
     return ClusterError(
         text("the server refuses {what}; {state}", what=_some(words), state=state),

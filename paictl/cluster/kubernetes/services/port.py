@@ -176,7 +176,7 @@ class KubeServices:
         if self.is_stopped(name):
             raise UnreachableError(
                 "is stopped", where=f"service {name}", hint=text("start it: paictl service start -n {name}", name=name)
-            )  # fmt: skip
+            )
 
     # --- changing
 

@@ -57,7 +57,7 @@ def mig_strategy(bundle: Bundle) -> Findings:
         message = text(
             "SKU {sku} is for MIG instances, which the device plugin only offers with mig-strategy: single",
             sku=sku.text,
-        )  # fmt: skip
+        )
         yield Finding(strategy or sku, message, "set device-plugin: {nvidia: {mig-strategy: single}}")
 
 
