@@ -238,10 +238,9 @@ class DoorCore:
     def node_changed(self, node: NodeStatus) -> None:
         """A node was added or changed."""
         with self.guarded():
-            if self.health.nodes.get(node.name) != node:
-                self.health.nodes[node.name] = node
-                if self.is_open:  # until then they wait: `open` reports them in the order of the configuration
-                    self._judge(node.name)
+            # before it is open they wait: `open` reports them in the order of the configuration
+            if self.health.note(node) and self.is_open:
+                self._judge(node.name)
 
     def node_gone(self, name: str) -> None:
         """A node was removed."""

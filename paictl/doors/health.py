@@ -47,8 +47,18 @@ class DoorHealth:
         self._heal_after = heal_after
         self._ending: dict[str, float] = {}
         """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
+        self.ended: set[str] = set()
+        """Nodes whose annotation about such pods is no longer true."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
+
+    def note(self, node: NodeStatus) -> bool:
+        """A node was added or changed; whether that is news."""
+        before = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        if node.ending > (before.ending if before is not None else 0):  # another process has given up pods there
+            self.give_up(node.name, node.ending)
+        return before != node
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""
@@ -59,7 +69,7 @@ class DoorHealth:
         else:
             self.away_since.pop(name, None)
         reason = why_bad(node, self._promised[name]) or next(iter(self.unclear.get(name, {}).values()), "")
-        if was_bad:
+        if was_bad or name in self._ending:
             reason = self._lasting_reason((name, _WHOLE), reason)
         if reason:
             self.bad[name] = reason
@@ -71,6 +81,7 @@ class DoorHealth:
         """A pod on a node that is away is given up: the kubelet ends its containers when it is back, which may take so
         many seconds."""
         self._ending[node] = max(seconds, self._ending.get(node, 0.0))
+        self.ended.discard(node)
 
     def shun(self, uid: str, node: str, why: str) -> None:
         """Note a pod that could not be entered; its node has to be judged again."""
@@ -136,8 +147,9 @@ class DoorHealth:
         if self._clock() - self._good_since.setdefault(place, self._clock()) < pause:
             return f"is good again, but not for {pause:g} s yet"
         del self._good_since[place]
-        if place[1] == _WHOLE:
-            self._ending.pop(place[0], None)
+        if place[1] == _WHOLE and place[0] in self._ending:
+            del self._ending[place[0]]
+            self.ended.add(place[0])
         return ""
 
     def _pause(self, place: tuple[str, int]) -> float:

@@ -260,8 +260,12 @@ class Reconciler:
         """Give up the pods on lost nodes whose gangs replace them."""
         for member in gangs.due(self.core):
             if self._may_act():
-                gangs.expect_end(self.core, member)
+                if (noted := gangs.expect_end(self.core, member)) is not None:
+                    conditions.note_given_up(self.client, *noted)
                 self._lose(member)
+        for node in gangs.ended(self.core) if self._may_act() else ():
+            conditions.note_given_up(self.client, node, None)
+            self.core.health.ended.discard(node)
 
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
