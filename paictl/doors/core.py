@@ -53,6 +53,10 @@ SLICE: Final = 0.002
 """Seconds for which long-running work keeps the lock at a time."""
 
 
+LATE: Final = 60.0
+"""Seconds for which a request without an answer may still be carried out; the API server stops after 34."""
+
+
 class NotServingError(Exception):
     """No answer is possible now; the message says why, and kube-scheduler asks again."""
 
@@ -446,7 +450,7 @@ class DoorCore:
         """
         uid, known = entry.ref.uid, self.book.pods.get(entry.ref.uid)
         waits = uid in self.book.engine.state.groups.waiting
-        if known is None or entry.binding or not (known.assumed or waits):
+        if known is None or entry.binding or not (known.assumed or waits) or entry.unanswered_until > self.clock():
             return
         if not self.asks_for(entry, known.request) or (waits and (entry.deleting or self.refusal(entry) is not None)):
             entry.assumed, entry.attempts, entry.cached, entry.examined = 0.0, 0, None, (-1, -1)
@@ -454,6 +458,13 @@ class DoorCore:
             leave = self.book.cancel if known.assumed else self.book.gone
             self.record_outcomes(leave(uid, self.wall()))
             self.work.set()
+
+    def unanswered(self, ref: PodRef) -> None:
+        """A binding or pin was sent, and nobody knows whether it was made, or still will be."""
+        with self.guarded():
+            entry = self.table.by_uid.get(ref.uid)
+            if entry is not None:
+                entry.unanswered_until = self.clock() + LATE
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         """A pod is bound; enter it where its annotation says."""

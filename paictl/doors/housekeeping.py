@@ -39,7 +39,14 @@ def overdue(core: DoorCore) -> list[PodRef]:
     with core.guarded():
         before = core.clock() - core.options.deadline
         assumed = map(core.table.by_uid.get, core.book.assumed())
-        return [pod.ref for pod in assumed if pod is not None and not pod.binding and 0 < pod.assumed < before]
+        return [
+            pod.ref
+            for pod in assumed
+            if pod is not None
+            and not pod.binding
+            and 0 < pod.assumed < before
+            and pod.unanswered_until <= core.clock()
+        ]
 
 
 def release(core: DoorCore, ref: PodRef) -> None:
@@ -47,6 +54,8 @@ def release(core: DoorCore, ref: PodRef) -> None:
     with core.guarded():
         entry, booked = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
         if entry is None or entry.binding or booked is None or not booked.assumed:
+            return
+        if entry.unanswered_until > core.clock():
             return
         if entry.unoffered and booked.info is not None:
             reclaim.decline(core, entry, {booked.info.node})

@@ -117,6 +117,8 @@ class PodEntry:
     """How often the same node was answered without a binding."""
     binding: bool = False
     """Whether a binding is under way."""
+    unanswered_until: float = 0.0
+    """Until when a binding or pin without an answer may still be made: nobody else may get its place."""
     pod_group: str = ""
     """The PodGroup that it names: kube-scheduler decides about all of its pods in one cycle."""
     listed: bool = False
