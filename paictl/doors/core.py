@@ -30,7 +30,7 @@ from paictl.doors.health import DoorHealth, DoorWindows
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.starts import DoorStarts
-from paictl.doors.table import GangKey, PodEntry, PodRef, PodTable
+from paictl.doors.table import LATE, GangKey, PodEntry, PodRef, PodTable
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import BindInfo
@@ -51,10 +51,6 @@ if TYPE_CHECKING:
 
 SLICE: Final = 0.002
 """Seconds for which long-running work keeps the lock at a time."""
-
-
-LATE: Final = 60.0
-"""Seconds for which a request without an answer may still be carried out; the API server stops after 34."""
 
 
 class NotServingError(Exception):
@@ -550,7 +546,9 @@ class DoorCore:
                 self.claims.ledger.pod_gone(uid, self.clock())
             if (node := self.health.release(uid)) and self.is_open:
                 self._judge(node)
-            entry = self.table.forget(uid)
+            entry, booked = self.table.forget(uid), self.book.pods.get(uid)
+            if entry is not None and entry.bound and booked is not None and booked.info is not None:
+                self.health.vanish(booked.info.node, min(entry.grace, self.options.longest_grace))
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))
             if entry is not None and entry.reading is not None:

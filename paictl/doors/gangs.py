@@ -171,19 +171,12 @@ def due(core: DoorCore) -> list[LostMember]:
         return members
 
 
-def expect_end(core: DoorCore, member: LostMember) -> tuple[str, int] | None:
-    """A member is given up although its containers may run: its node gets no other pod before they can have ended.
-
-    The node and its seconds, to be noted on it for the next leader; None if that is not needed.
-    """
+def expect_end(core: DoorCore, member: LostMember) -> None:
+    """A member is given up although its containers may run: its node gets no other pod before they can have ended."""
     with core.guarded():
         entry, booked = core.table.by_uid.get(member.pod.uid), core.book.pods.get(member.pod.uid)
-        if entry is None or booked is None or booked.info is None:
-            return None
-        node = booked.info.node
-        core.health.give_up(node, entry.grace)
-        status = core.health.nodes.get(node)
-        return None if status is None or status.ending >= entry.grace else (node, int(entry.grace))
+        if entry is not None and booked is not None and booked.info is not None:
+            core.health.give_up(booked.info.node, entry.grace)
 
 
 def ended(core: DoorCore) -> list[str]:

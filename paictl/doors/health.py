@@ -49,6 +49,8 @@ class DoorHealth:
         """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
         self.ended: set[str] = set()
         """Nodes whose annotation about such pods is no longer true."""
+        self.noted: dict[str, float] = {}
+        """Those seconds as far as they were written into nodes from here."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
 
@@ -78,10 +80,20 @@ class DoorHealth:
         return reason
 
     def give_up(self, node: str, seconds: float) -> None:
-        """A pod on a node that is away is given up: the kubelet ends its containers when it is back, which may take so
-        many seconds."""
+        """A pod on a node that is away is given up, or removed by others: the kubelet ends its containers when it is
+        back, which may take so many seconds."""
         self._ending[node] = max(seconds, self._ending.get(node, 0.0))
         self.ended.discard(node)
+
+    def vanish(self, node: str, seconds: float) -> None:
+        """A pod on a node is gone: if the node is away, no kubelet has said that its containers have ended."""
+        if node in self.away_since:
+            self.give_up(node, seconds)
+
+    def unnoted(self) -> list[tuple[str, float]]:
+        """Nodes with such pods that the next leader would not know of, and for how many seconds they have to wait."""
+        known = {name: max(node.ending, self.noted.get(name, 0.0)) for name, node in self.nodes.items()}
+        return [(name, seconds) for name, seconds in self._ending.items() if seconds > known.get(name, seconds)]
 
     def shun(self, uid: str, node: str, why: str) -> None:
         """Note a pod that could not be entered; its node has to be judged again."""
@@ -149,6 +161,7 @@ class DoorHealth:
         del self._good_since[place]
         if place[1] == _WHOLE and place[0] in self._ending:
             del self._ending[place[0]]
+            self.noted.pop(place[0], None)
             self.ended.add(place[0])
         return ""
 

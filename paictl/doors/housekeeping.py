@@ -42,10 +42,7 @@ def overdue(core: DoorCore) -> list[PodRef]:
         return [
             pod.ref
             for pod in assumed
-            if pod is not None
-            and not pod.binding
-            and 0 < pod.assumed < before
-            and pod.unanswered_until <= core.clock()
+            if pod is not None and not pod.binding and 0 < pod.assumed < before and pod.unanswered_until <= core.clock()
         ]
 
 

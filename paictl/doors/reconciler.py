@@ -260,12 +260,19 @@ class Reconciler:
         """Give up the pods on lost nodes whose gangs replace them."""
         for member in gangs.due(self.core):
             if self._may_act():
-                if (noted := gangs.expect_end(self.core, member)) is not None:
-                    conditions.note_given_up(self.client, *noted)
+                gangs.expect_end(self.core, member)
+                self._note_given_up()
                 self._lose(member)
+        self._note_given_up()
         for node in gangs.ended(self.core) if self._may_act() else ():
             conditions.note_given_up(self.client, node, None)
             self.core.health.ended.discard(node)
+
+    def _note_given_up(self) -> None:
+        """Write into nodes that are away which pods may still run there, once: the right may be missing."""
+        for node, seconds in self.core.health.unnoted() if self._may_act() else ():
+            conditions.note_given_up(self.client, node, int(seconds))
+            self.core.health.noted[node] = seconds
 
     def _lose(self, member: LostMember) -> None:
         ref = member.pod

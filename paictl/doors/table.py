@@ -56,6 +56,8 @@ class UnknownPodError(Exception):
         """What the caller sent."""
 
 
+LATE: Final = 60.0
+"""Seconds for which a request without an answer may still be carried out; the API server stops after 34."""
 UNVERSIONED: Final = -1
 """The version of an answer that depends on more than the engine: it is valid for one question only."""
 

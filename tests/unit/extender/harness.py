@@ -66,6 +66,7 @@ class FakeServer:
         self.budgets: list[Json] = []
         self.noted_nodes: dict[str, Json] = {}
         """Annotations by node."""
+        self.asked_nodes = 0
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
@@ -108,6 +109,7 @@ class FakeServer:
         return found
 
     def _note_node(self, name: str, body: Json) -> Json:
+        self.asked_nodes += 1
         if (error := self.refuse.get("nodes")) is not None:
             raise error
         self.calls.append(f"PATCH node {name}")

@@ -127,14 +127,53 @@ def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
     assert harness.core.book.health["n1"]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (10**9, 300)])
+def test_a_node_waits_for_pods_that_others_removed_while_it_was_away(
+    harness: Harness, gone: bool, grace: int | None, seconds: int
+) -> None:
+    """An administrator deletes them by force, or kube-controller-manager with the node: no kubelet has ended them."""
+    (made,) = gang("g", 1, 4, "B")
+    if grace is not None:
+        made["spec"]["terminationGracePeriodSeconds"] = grace
+    node = harness.run(made)
+    harness.core.pod_changed(made)
+    away(harness, node, gone=gone)
+    harness.delete("g-0")
+    harness.reconciler.reconcile()
+    assert harness.server.noted_nodes == ({} if gone else {node: {GIVEN_UP: str(seconds)}})
+    for other in {*NODES} - {node}:
+        away(harness, other)
+    harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
+    harness.now += seconds - 1
+    harness.reconciler.reconcile()
+    assert not harness.ask(gang("h", 1, 4, "B")[0]).names
+    harness.now += 1
+    harness.reconciler.reconcile()
+    assert harness.ask(gang("h", 1, 4, "B")[0]).names == (node,)
+
+
+def test_a_node_does_not_wait_for_pods_that_ended_on_it(harness: Harness) -> None:
+    (made,) = gang("g", 1, 4, "B")
+    node = harness.run(made)
+    harness.core.pod_changed(made)
+    harness.delete("g-0")
+    away(harness, node)
+    harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
+    assert harness.core.book.health[node]
+
+
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_member_is_given_up_although_nothing_can_be_noted_on_its_node(harness: Harness, status: int) -> None:
     harness.server.refuse["nodes"] = KubeError("no", status=status)
     cut_off(harness)
+    tried = harness.server.asked_nodes
     harness.core.node_changed(NodeStatus("n1", ready=True, schedulable=True))
-    harness.now += 29
-    harness.reconciler.reconcile()
+    for _ in range(29):
+        harness.now += 1
+        harness.reconciler.reconcile()
     assert not harness.ask(next_pod(7)).names, "this process knows"
+    assert (tried, harness.server.asked_nodes) == (1, 1), "it does not try again and again"
 
 
 def test_a_member_is_not_given_up_before_its_node_says_so(harness: Harness) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from paictl.doors.core import LATE
+from paictl.doors.table import LATE
 from paictl.remote.kube.client import KubeError, NoAnswerError
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, SCHEDULING_SPEC
 from tests.unit.extender.harness import Harness, gang
