@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from paictl.cluster.devices.claims import ClaimError, ResourceClaim
+from paictl.cluster.devices.writing import ClaimWriter
 from paictl.doors import claims, conditions, deciding, gangs, housekeeping, pod_events, windows
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
@@ -21,7 +23,7 @@ from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import budgets, pods
-from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.wire import PREEMPTED_FOR
@@ -276,7 +278,15 @@ class Reconciler:
 
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
-        if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead, grace=member.grace):
+        pod = ref.namespace, ref.name, ref.uid
+        try:
+            was_there = pods.lose(self.client, pod, member.why, dead=member.dead, grace=member.grace)
+        except KubeError as error:
+            if not pods.is_refusal(error):
+                raise
+            self.core.record(pod_events.hindered(ref, ref.key, error.message))
+            return
+        if was_there:
             self.core.members["lost"] += 1
             self.core.record(member.event())
         else:
@@ -298,9 +308,19 @@ class Reconciler:
         try:
             for claim in given_up:
                 if self._may_act():
-                    self.core.claims.writer.take_back(claim, pods.BIND)
+                    self._take_back(self.core.claims.writer, claim)
         finally:
             claims.settled(self.core, given_up)
+
+    def _take_back(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
+        """Take back the devices of one claim; if it cannot be changed, others can."""
+        try:
+            writer.take_back(claim, pods.BIND)
+        except ClaimError:
+            return
+        except KubeError as error:
+            if not pods.is_refusal(error):
+                raise
 
     def _check(self, ref: PodRef) -> None:
         """Ask the API server about a pod whose binding is overdue, or that may be gone."""
@@ -376,9 +396,15 @@ class Reconciler:
         pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
         answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=victim.grace)
         if answer is Eviction.REFUSED and overrule:
-            self.core.record(pod_events.overruled(ref, group.name, why))
-            pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
-            answer = Eviction.TAKEN
+            try:
+                pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
+            except KubeError as error:
+                if not pods.is_refusal(error):
+                    raise
+                why = error.message
+            else:
+                self.core.record(pod_events.overruled(ref, group.name, why))
+                answer = Eviction.TAKEN
         match answer:
             case Eviction.TAKEN:
                 self.evicted += 1
