@@ -225,10 +225,12 @@ class DoorCore:
             outcomes = self.book.recover(running, self.wall())
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)
+                self.health.check_overlap(entry.ref.key, entry.ref.uid, info, self.book.engine.state)
             self._before.clear()
             self.allowances.start(self.book.engine.state.groups.by_name)
             self.starts.recall()
             self.is_open = True
+            self.heal()
             for event in (*apart, *pod_events.of_recovery(outcomes, self.table, self.book)):
                 self.record(event)
             self.work.set()
@@ -458,8 +460,7 @@ class DoorCore:
     def unanswered(self, ref: PodRef) -> None:
         """A binding or pin was sent, and nobody knows whether it was made, or still will be."""
         with self.guarded():
-            entry = self.table.by_uid.get(ref.uid)
-            if entry is not None:
+            if (entry := self.table.by_uid.get(ref.uid)) is not None:
                 entry.unanswered_until = self.clock() + LATE
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
@@ -503,6 +504,8 @@ class DoorCore:
         self.record_outcomes(
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
         )
+        self.health.check_overlap(entry.ref.key, entry.ref.uid, info, self.book.engine.state)
+        self.heal()
 
     def check_claims(self, ref: PodRef, info: BindInfo) -> None:
         """Send an event to a placed pod whose claims hold other devices than its annotation names."""
@@ -512,8 +515,7 @@ class DoorCore:
     def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
         """Claims of a pod (by uid; empty: no pod) that hold devices of these nodes have changed."""
         with self.guarded():
-            entry = self.table.by_uid.get(pod)
-            if entry is not None:
+            if (entry := self.table.by_uid.get(pod)) is not None:
                 entry.cached = None
             for node in nodes if self.is_open else ():
                 if node in self.health.bad_devices or not self._has_request(pod):

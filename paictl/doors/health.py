@@ -12,7 +12,8 @@ from paictl.cluster.pods.nodes import NodeStatus, why_bad
 from paictl.cluster.pods.recovering import is_redivided
 from paictl.cluster.reservations import reservations_of
 from paictl.cluster.values import ClusterError
-from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.decision import NO_LEAF, BindInfo, Slot
+from paictl.scheduler.recovery import find_leaf
 from paictl.scheduler.state import State
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import Millis
@@ -86,8 +87,11 @@ class DoorHealth:
         self.ended.discard(node)
 
     def vanish(self, node: str, seconds: float) -> None:
-        """A pod on a node is gone: if the node is away, no kubelet has said that its containers have ended."""
-        if node in self.away_since:
+        """A pod on a node is gone: if the node is away, no kubelet has said that its containers have ended.
+
+        A node that was removed comes back with a kubelet that has just started, which ends them within a second.
+        """
+        if node in self.away_since and node in self.nodes:
             self.give_up(node, seconds)
 
     def unnoted(self) -> list[tuple[str, float]]:
@@ -116,6 +120,19 @@ class DoorHealth:
         )
         self.unclear.setdefault(info.node, {})[uid] = why
         return why
+
+    def check_overlap(self, pod: str, uid: str, info: BindInfo, state: State) -> None:
+        """Note a pod that was entered without devices that another one has: they are not free once that one has ended.
+
+        A binding of an earlier leader that came too late does that.
+        """
+        name, slot, _ = state.groups.slots.get(uid, ("", Slot(0, 0), ""))
+        own = state.groups.by_name.get(name)
+        if own is not None and NO_LEAF not in own.physical[slot.member][slot.pod]:
+            return
+        leaves = (find_leaf(state, info.node, device, info.chain) for device in info.devices)
+        if any(state.occupancy.user.get(leaf, name) != name for leaf in leaves):
+            self.shun(uid, info.node, f"pod {pod} and another one have the same devices of node {info.node}")
 
     def release(self, uid: str) -> str:
         """Forget a pod that is gone; the node that it kept from other pods as `unclear`, empty if it did not."""

@@ -126,6 +126,8 @@ class Reconciler:
         self._nominated: set[str] = set()
         self._noted: dict[tuple[PodRef, Millis | None], float] = {}
         """When promised starts were written into pods that are not known to have them yet."""
+        self._written: dict[tuple[str, str, str], float] = {}
+        """When conditions of groups were written that are not known to have them yet."""
         self._swept = 0.0
         self._counted = 0.0
         self._vacant: dict[str, float] = {}
@@ -191,8 +193,15 @@ class Reconciler:
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # leaves at least half of the time to questions
         # Last, because nothing waits for them: if the API server does not answer the first request, the round ends.
+        self._write_conditions()
+
+    def _write_conditions(self) -> None:
+        """Write why groups wait; what was refused, or is not back yet, is not written again in each round."""
+        now = self.clock()
+        self._written = {row: at for row, at in self._written.items() if now - at < NOTED_AGAIN}
         for status in conditions.outdated(self.core) if self._may_act() else ():
-            conditions.write_condition(self.client, self.core.options.pod_groups, status)
+            if self._written.setdefault((status.group.key, *status.condition), now) == now:
+                conditions.write_condition(self.client, self.core.options.pod_groups, status)
 
     def _note_starts(self) -> None:
         """Write promised starts into pods, at most for the time of one round: evictions must not wait for hundreds."""

@@ -127,21 +127,20 @@ def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
     assert harness.core.book.health["n1"]
 
 
-@pytest.mark.parametrize("gone", [False, True])
 @pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (10**9, 300)])
 def test_a_node_waits_for_pods_that_others_removed_while_it_was_away(
-    harness: Harness, gone: bool, grace: int | None, seconds: int
+    harness: Harness, grace: int | None, seconds: int
 ) -> None:
-    """An administrator deletes them by force, or kube-controller-manager with the node: no kubelet has ended them."""
+    """An administrator deletes them by force: no kubelet has ended them."""
     (made,) = gang("g", 1, 4, "B")
     if grace is not None:
         made["spec"]["terminationGracePeriodSeconds"] = grace
     node = harness.run(made)
     harness.core.pod_changed(made)
-    away(harness, node, gone=gone)
+    away(harness, node)
     harness.delete("g-0")
     harness.reconciler.reconcile()
-    assert harness.server.noted_nodes == ({} if gone else {node: {GIVEN_UP: str(seconds)}})
+    assert harness.server.noted_nodes == {node: {GIVEN_UP: str(seconds)}}
     for other in {*NODES} - {node}:
         away(harness, other)
     harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
@@ -153,10 +152,14 @@ def test_a_node_waits_for_pods_that_others_removed_while_it_was_away(
     assert harness.ask(gang("h", 1, 4, "B")[0]).names == (node,)
 
 
-def test_a_node_does_not_wait_for_pods_that_ended_on_it(harness: Harness) -> None:
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_node_does_not_wait_for_pods_that_have_ended(harness: Harness, removed: bool) -> None:
+    """On it, or with a node that was removed: the kubelet that registers another one has just started."""
     (made,) = gang("g", 1, 4, "B")
     node = harness.run(made)
     harness.core.pod_changed(made)
+    if removed:
+        away(harness, node, gone=True)
     harness.delete("g-0")
     away(harness, node)
     harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
