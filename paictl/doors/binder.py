@@ -79,11 +79,14 @@ class Binder:
             pods.bind(self.client, pod, binding.node, binding.annotations, min(pods.BIND, seconds))
             return ""
         except KubeError as error:
+            if error.status >= 500:  # it may have been written before its answer was lost
+                self.core.unanswered(ref)
             try:
                 return self._settle(binding, error)
             except PaictlError as settle_error:
                 return settle_error.message
         except PaictlError as error:
+            self.core.unanswered(ref)
             return error.message
 
     def _settle(self, binding: Binding, error: KubeError) -> str:

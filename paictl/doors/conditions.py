@@ -1,19 +1,21 @@
-"""Conditions: whether all pods of a PodGroup have devices, and if not, why; the promised start of a pod's gang."""
+"""What is written for others and for the next leader: why a PodGroup waits, promised starts, pods given up on nodes."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import quote
 
 from paictl.cluster.maintenance import UNIX
+from paictl.cluster.pods.nodes import GIVEN_UP
 from paictl.cluster.pods.podgroups import CONDITION, PodGroup
 from paictl.cluster.pods.times import START_PROMISED
 from paictl.doors.core import DoorCore
 from paictl.doors.table import PodEntry, PodRef
 from paictl.frozen import frozen
 from paictl.remote.kube import pods
-from paictl.remote.kube.client import STRATEGIC, KubeClient, KubeError
+from paictl.remote.kube.client import MERGE, STRATEGIC, KubeClient, KubeError
 from paictl.units import Millis, instant
 
 _LONGEST: Final = 2000
@@ -32,6 +34,19 @@ def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
     }  # fmt: skip
     with suppress(KubeError, OverflowError):
         pods.note_condition(client, (pod.namespace, pod.name, pod.uid), condition)
+
+
+def note_given_up(client: KubeClient, node: str, seconds: int | None) -> None:
+    """Write into a node that was lost how long pods given up there may still run, for the next leader; None: no longer.
+
+    A node may be gone, and older manifests do not grant the right: then only this process knows. Raises `PaictlError`.
+    """
+    body = {"metadata": {"annotations": {GIVEN_UP: None if seconds is None else str(seconds)}}}
+    try:
+        client.request("PATCH", f"/api/v1/nodes/{quote(node, safe='')}", body, kind=MERGE)
+    except KubeError as error:
+        if error.status not in (403, 404):
+            raise
 
 
 @frozen

@@ -30,7 +30,7 @@ from paictl.doors.health import DoorHealth, DoorWindows
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.sharing import DoorSharing
 from paictl.doors.starts import DoorStarts
-from paictl.doors.table import GangKey, PodEntry, PodRef, PodTable
+from paictl.doors.table import LATE, GangKey, PodEntry, PodRef, PodTable
 from paictl.frozen import frozen
 from paictl.scheduler.book import reclassed
 from paictl.scheduler.decision import BindInfo
@@ -225,10 +225,12 @@ class DoorCore:
             outcomes = self.book.recover(running, self.wall())
             for entry, info in self._before.values():
                 self.check_claims(entry.ref, info)
+                self.health.check_overlap(entry.ref.key, entry.ref.uid, info, self.book.engine.state)
             self._before.clear()
             self.allowances.start(self.book.engine.state.groups.by_name)
             self.starts.recall()
             self.is_open = True
+            self.heal()
             for event in (*apart, *pod_events.of_recovery(outcomes, self.table, self.book)):
                 self.record(event)
             self.work.set()
@@ -238,10 +240,9 @@ class DoorCore:
     def node_changed(self, node: NodeStatus) -> None:
         """A node was added or changed."""
         with self.guarded():
-            if self.health.nodes.get(node.name) != node:
-                self.health.nodes[node.name] = node
-                if self.is_open:  # until then they wait: `open` reports them in the order of the configuration
-                    self._judge(node.name)
+            # before it is open they wait: `open` reports them in the order of the configuration
+            if self.health.note(node) and self.is_open:
+                self._judge(node.name)
 
     def node_gone(self, name: str) -> None:
         """A node was removed."""
@@ -447,7 +448,7 @@ class DoorCore:
         """
         uid, known = entry.ref.uid, self.book.pods.get(entry.ref.uid)
         waits = uid in self.book.engine.state.groups.waiting
-        if known is None or entry.binding or not (known.assumed or waits):
+        if known is None or entry.binding or not (known.assumed or waits) or entry.unanswered_until > self.clock():
             return
         if not self.asks_for(entry, known.request) or (waits and (entry.deleting or self.refusal(entry) is not None)):
             entry.assumed, entry.attempts, entry.cached, entry.examined = 0.0, 0, None, (-1, -1)
@@ -455,6 +456,12 @@ class DoorCore:
             leave = self.book.cancel if known.assumed else self.book.gone
             self.record_outcomes(leave(uid, self.wall()))
             self.work.set()
+
+    def unanswered(self, ref: PodRef) -> None:
+        """A binding or pin was sent, and nobody knows whether it was made, or still will be."""
+        with self.guarded():
+            if (entry := self.table.by_uid.get(ref.uid)) is not None:
+                entry.unanswered_until = self.clock() + LATE
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
         """A pod is bound; enter it where its annotation says."""
@@ -497,6 +504,8 @@ class DoorCore:
         self.record_outcomes(
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
         )
+        self.health.check_overlap(entry.ref.key, entry.ref.uid, info, self.book.engine.state)
+        self.heal()
 
     def check_claims(self, ref: PodRef, info: BindInfo) -> None:
         """Send an event to a placed pod whose claims hold other devices than its annotation names."""
@@ -506,8 +515,7 @@ class DoorCore:
     def claims_changed(self, pod: str = "", nodes: Iterable[str] = ()) -> None:
         """Claims of a pod (by uid; empty: no pod) that hold devices of these nodes have changed."""
         with self.guarded():
-            entry = self.table.by_uid.get(pod)
-            if entry is not None:
+            if (entry := self.table.by_uid.get(pod)) is not None:
                 entry.cached = None
             for node in nodes if self.is_open else ():
                 if node in self.health.bad_devices or not self._has_request(pod):
@@ -540,7 +548,9 @@ class DoorCore:
                 self.claims.ledger.pod_gone(uid, self.clock())
             if (node := self.health.release(uid)) and self.is_open:
                 self._judge(node)
-            entry = self.table.forget(uid)
+            entry, booked = self.table.forget(uid), self.book.pods.get(uid)
+            if entry is not None and entry.bound and booked is not None and booked.info is not None:
+                self.health.vanish(booked.info.node, min(entry.grace, self.options.longest_grace))
             if entry is not None and entry.pod_group:
                 self._read_again(self.table.pod_groups.forget(entry.pod_group, uid))
             if entry is not None and entry.reading is not None:

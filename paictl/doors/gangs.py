@@ -151,14 +151,20 @@ class LostMember:
 
 
 def due(core: DoorCore) -> list[LostMember]:
-    """Members on nodes that have been away for long enough."""
+    """Members on nodes that have been away for long enough.
+
+    Not those with a grace period beyond the limit: their containers could run for years once the node is back, and for
+    so long nobody else could use it.
+    """
     with core.guarded():
         before = core.clock() - AFTER
         away = {name for name, since in core.health.away_since.items() if since <= before}
         members = []
         for uid, pod in core.book.pods.items() if away else ():
             entry = core.table.by_uid.get(uid)
-            if pod.request.repair and pod.info is not None and pod.info.node in away and entry is not None:
+            if not pod.request.repair or pod.info is None or entry is None or entry.grace > core.options.longest_grace:
+                continue
+            if pod.info.node in away:
                 reason = core.health.bad.get(pod.info.node, "")
                 why = f"node {pod.info.node} is lost: {reason}"
                 members.append(LostMember(entry.ref, why, dead=True))
@@ -170,4 +176,10 @@ def expect_end(core: DoorCore, member: LostMember) -> None:
     with core.guarded():
         entry, booked = core.table.by_uid.get(member.pod.uid), core.book.pods.get(member.pod.uid)
         if entry is not None and booked is not None and booked.info is not None:
-            core.health.give_up(booked.info.node, min(entry.grace, core.options.longest_grace))
+            core.health.give_up(booked.info.node, entry.grace)
+
+
+def ended(core: DoorCore) -> list[str]:
+    """Nodes on which the pods that were given up have ended, so that their annotation has to go."""
+    with core.guarded():
+        return sorted(core.health.ended)

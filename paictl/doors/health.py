@@ -12,7 +12,8 @@ from paictl.cluster.pods.nodes import NodeStatus, why_bad
 from paictl.cluster.pods.recovering import is_redivided
 from paictl.cluster.reservations import reservations_of
 from paictl.cluster.values import ClusterError
-from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.decision import NO_LEAF, BindInfo, Slot
+from paictl.scheduler.recovery import find_leaf
 from paictl.scheduler.state import State
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import Millis
@@ -47,8 +48,20 @@ class DoorHealth:
         self._heal_after = heal_after
         self._ending: dict[str, float] = {}
         """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
+        self.ended: set[str] = set()
+        """Nodes whose annotation about such pods is no longer true."""
+        self.noted: dict[str, float] = {}
+        """Those seconds as far as they were written into nodes from here."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
+
+    def note(self, node: NodeStatus) -> bool:
+        """A node was added or changed; whether that is news."""
+        before = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        if node.ending > (before.ending if before is not None else 0):  # another process has given up pods there
+            self.give_up(node.name, node.ending)
+        return before != node
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""
@@ -59,7 +72,7 @@ class DoorHealth:
         else:
             self.away_since.pop(name, None)
         reason = why_bad(node, self._promised[name]) or next(iter(self.unclear.get(name, {}).values()), "")
-        if was_bad:
+        if was_bad or name in self._ending:
             reason = self._lasting_reason((name, _WHOLE), reason)
         if reason:
             self.bad[name] = reason
@@ -68,9 +81,23 @@ class DoorHealth:
         return reason
 
     def give_up(self, node: str, seconds: float) -> None:
-        """A pod on a node that is away is given up: the kubelet ends its containers when it is back, which may take so
-        many seconds."""
+        """A pod on a node that is away is given up, or removed by others: the kubelet ends its containers when it is
+        back, which may take so many seconds."""
         self._ending[node] = max(seconds, self._ending.get(node, 0.0))
+        self.ended.discard(node)
+
+    def vanish(self, node: str, seconds: float) -> None:
+        """A pod on a node is gone: if the node is away, no kubelet has said that its containers have ended.
+
+        A node that was removed comes back with a kubelet that has just started, which ends them within a second.
+        """
+        if node in self.away_since and node in self.nodes:
+            self.give_up(node, seconds)
+
+    def unnoted(self) -> list[tuple[str, float]]:
+        """Nodes with such pods that the next leader would not know of, and for how many seconds they have to wait."""
+        known = {name: max(node.ending, self.noted.get(name, 0.0)) for name, node in self.nodes.items()}
+        return [(name, seconds) for name, seconds in self._ending.items() if seconds > known.get(name, seconds)]
 
     def shun(self, uid: str, node: str, why: str) -> None:
         """Note a pod that could not be entered; its node has to be judged again."""
@@ -93,6 +120,19 @@ class DoorHealth:
         )
         self.unclear.setdefault(info.node, {})[uid] = why
         return why
+
+    def check_overlap(self, pod: str, uid: str, info: BindInfo, state: State) -> None:
+        """Note a pod that was entered without devices that another one has: they are not free once that one has ended.
+
+        A binding of an earlier leader that came too late does that.
+        """
+        name, slot, _ = state.groups.slots.get(uid, ("", Slot(0, 0), ""))
+        own = state.groups.by_name.get(name)
+        if own is not None and NO_LEAF not in own.physical[slot.member][slot.pod]:
+            return
+        leaves = (find_leaf(state, info.node, device, info.chain) for device in info.devices)
+        if any(state.occupancy.user.get(leaf, name) != name for leaf in leaves):
+            self.shun(uid, info.node, f"pod {pod} and another one have the same devices of node {info.node}")
 
     def release(self, uid: str) -> str:
         """Forget a pod that is gone; the node that it kept from other pods as `unclear`, empty if it did not."""
@@ -136,8 +176,10 @@ class DoorHealth:
         if self._clock() - self._good_since.setdefault(place, self._clock()) < pause:
             return f"is good again, but not for {pause:g} s yet"
         del self._good_since[place]
-        if place[1] == _WHOLE:
-            self._ending.pop(place[0], None)
+        if place[1] == _WHOLE and place[0] in self._ending:
+            del self._ending[place[0]]
+            self.noted.pop(place[0], None)
+            self.ended.add(place[0])
         return ""
 
     def _pause(self, place: tuple[str, int]) -> float:

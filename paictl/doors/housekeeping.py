@@ -5,6 +5,7 @@ Functions on the core, under its lock; they return values and never block.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -39,7 +40,11 @@ def overdue(core: DoorCore) -> list[PodRef]:
     with core.guarded():
         before = core.clock() - core.options.deadline
         assumed = map(core.table.by_uid.get, core.book.assumed())
-        return [pod.ref for pod in assumed if pod is not None and not pod.binding and 0 < pod.assumed < before]
+        return [
+            pod.ref
+            for pod in assumed
+            if pod is not None and not pod.binding and 0 < pod.assumed < before and pod.unanswered_until <= core.clock()
+        ]
 
 
 def release(core: DoorCore, ref: PodRef) -> None:
@@ -47,6 +52,8 @@ def release(core: DoorCore, ref: PodRef) -> None:
     with core.guarded():
         entry, booked = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
         if entry is None or entry.binding or booked is None or not booked.assumed:
+            return
+        if entry.unanswered_until > core.clock():
             return
         if entry.unoffered and booked.info is not None:
             reclaim.decline(core, entry, {booked.info.node})
@@ -184,7 +191,7 @@ def to_requeue(core: DoorCore, settle: float = SETTLE) -> list[PodRef]:
         if not core.is_open:
             return []
         now, refs = core.clock(), list[PodRef]()
-        for entry in sorted(_stale(core, now, settle), key=_urgency)[: 10 * MOST]:
+        for entry in _in_turn(core, _stale(core, now, settle))[: 10 * MOST]:
             if core.table.by_uid.get(entry.ref.uid) is entry and _waits(core, entry) and _would_fit(core, entry):
                 entry.requeued, entry.requeues = now, entry.requeues + 1
                 refs.append(entry.ref)
@@ -211,7 +218,7 @@ def unasked(core: DoorCore) -> list[PodRef]:
             and entry.ref.uid not in core.book.engine.state.groups.waiting
             and entry.asked_at < now - BUSY[0]
         ]  # fmt: skip
-        return [entry.ref for entry in sorted(pods, key=_urgency)[:MOST]]
+        return [entry.ref for entry in _in_turn(core, pods)[:MOST]]
 
 
 def _would_fit(core: DoorCore, entry: PodEntry) -> bool:
@@ -273,6 +280,21 @@ def _waits(core: DoorCore, entry: PodEntry) -> bool:
         return False
     booked = core.book.pods.get(entry.ref.uid)
     return booked is None or booked.info is None
+
+
+def _in_turn(core: DoorCore, entries: list[PodEntry]) -> list[PodEntry]:
+    """The most urgent pod of each virtual cluster, then the second of each, and so on.
+
+    Priorities of two virtual clusters cannot be compared, and thousands of pods of one must not keep the others from
+    their turn. Pods that name a virtual cluster that does not exist, or that they may not use, have one turn together.
+    """
+    known, places, turns = core.book.engine.state.vcs, Counter[str](), list[tuple[int, PodEntry]]()
+    for entry in sorted(entries, key=_urgency):
+        vc = entry.reading.request.vc if entry.reading is not None else ""
+        vc = vc if vc in known and core.refusal(entry) is None else ""
+        turns.append((places[vc], entry))
+        places[vc] += 1
+    return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from paictl.cluster.devices.claims import ClaimError, ResourceClaim
+from paictl.cluster.devices.writing import ClaimWriter
 from paictl.doors import claims, conditions, deciding, gangs, housekeeping, pod_events, windows
 from paictl.doors.binder import MARGIN
 from paictl.doors.core import DoorCore, NotServingError
@@ -21,7 +23,7 @@ from paictl.doors.windows import MovedGang
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.remote.kube import budgets, pods
-from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.wire import PREEMPTED_FOR
@@ -124,6 +126,8 @@ class Reconciler:
         self._nominated: set[str] = set()
         self._noted: dict[tuple[PodRef, Millis | None], float] = {}
         """When promised starts were written into pods that are not known to have them yet."""
+        self._written: dict[tuple[str, str, str], float] = {}
+        """When conditions of groups were written that are not known to have them yet."""
         self._swept = 0.0
         self._counted = 0.0
         self._vacant: dict[str, float] = {}
@@ -189,8 +193,15 @@ class Reconciler:
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # leaves at least half of the time to questions
         # Last, because nothing waits for them: if the API server does not answer the first request, the round ends.
+        self._write_conditions()
+
+    def _write_conditions(self) -> None:
+        """Write why groups wait; what was refused, or is not back yet, is not written again in each round."""
+        now = self.clock()
+        self._written = {row: at for row, at in self._written.items() if now - at < NOTED_AGAIN}
         for status in conditions.outdated(self.core) if self._may_act() else ():
-            conditions.write_condition(self.client, self.core.options.pod_groups, status)
+            if self._written.setdefault((status.group.key, *status.condition), now) == now:
+                conditions.write_condition(self.client, self.core.options.pod_groups, status)
 
     def _note_starts(self) -> None:
         """Write promised starts into pods, at most for the time of one round: evictions must not wait for hundreds."""
@@ -261,11 +272,30 @@ class Reconciler:
         for member in gangs.due(self.core):
             if self._may_act():
                 gangs.expect_end(self.core, member)
+                self._note_given_up()
                 self._lose(member)
+        self._note_given_up()
+        for node in gangs.ended(self.core) if self._may_act() else ():
+            conditions.note_given_up(self.client, node, None)
+            self.core.health.ended.discard(node)
+
+    def _note_given_up(self) -> None:
+        """Write into nodes that are away which pods may still run there, once: the right may be missing."""
+        for node, seconds in self.core.health.unnoted() if self._may_act() else ():
+            conditions.note_given_up(self.client, node, int(seconds))
+            self.core.health.noted[node] = seconds
 
     def _lose(self, member: LostMember) -> None:
         ref = member.pod
-        if pods.lose(self.client, (ref.namespace, ref.name, ref.uid), member.why, dead=member.dead, grace=member.grace):
+        pod = ref.namespace, ref.name, ref.uid
+        try:
+            was_there = pods.lose(self.client, pod, member.why, dead=member.dead, grace=member.grace)
+        except KubeError as error:
+            if not pods.is_refusal(error):
+                raise
+            self.core.record(pod_events.hindered(ref, ref.key, error.message))
+            return
+        if was_there:
             self.core.members["lost"] += 1
             self.core.record(member.event())
         else:
@@ -287,9 +317,19 @@ class Reconciler:
         try:
             for claim in given_up:
                 if self._may_act():
-                    self.core.claims.writer.take_back(claim, pods.BIND)
+                    self._take_back(self.core.claims.writer, claim)
         finally:
             claims.settled(self.core, given_up)
+
+    def _take_back(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
+        """Take back the devices of one claim; if it cannot be changed, others can."""
+        try:
+            writer.take_back(claim, pods.BIND)
+        except ClaimError:
+            return
+        except KubeError as error:
+            if not pods.is_refusal(error):
+                raise
 
     def _check(self, ref: PodRef) -> None:
         """Ask the API server about a pod whose binding is overdue, or that may be gone."""
@@ -365,9 +405,15 @@ class Reconciler:
         pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
         answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid, grace=victim.grace)
         if answer is Eviction.REFUSED and overrule:
-            self.core.record(pod_events.overruled(ref, group.name, why))
-            pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
-            answer = Eviction.TAKEN
+            try:
+                pods.delete(self.client, ref.namespace, ref.name, ref.uid, victim.grace)
+            except KubeError as error:
+                if not pods.is_refusal(error):
+                    raise
+                why = error.message
+            else:
+                self.core.record(pod_events.overruled(ref, group.name, why))
+                answer = Eviction.TAKEN
         match answer:
             case Eviction.TAKEN:
                 self.evicted += 1

@@ -56,6 +56,8 @@ class UnknownPodError(Exception):
         """What the caller sent."""
 
 
+LATE: Final = 60.0
+"""Seconds for which a request without an answer may still be carried out; the API server stops after 34."""
 UNVERSIONED: Final = -1
 """The version of an answer that depends on more than the engine: it is valid for one question only."""
 
@@ -117,6 +119,8 @@ class PodEntry:
     """How often the same node was answered without a binding."""
     binding: bool = False
     """Whether a binding is under way."""
+    unanswered_until: float = 0.0
+    """Until when a binding or pin without an answer may still be made: nobody else may get its place."""
     pod_group: str = ""
     """The PodGroup that it names: kube-scheduler decides about all of its pods in one cycle."""
     listed: bool = False

@@ -142,8 +142,9 @@ class PlacerCore(DoorCore):
         with self.guarded():
             return self.gated.get(uid)
 
-    def may_be_pinned(self, ref: PodRef) -> None:
+    def unanswered(self, ref: PodRef) -> None:
         """A PATCH was sent, and nobody knows whether it was taken: from now on only the pod itself can say."""
+        super().unanswered(ref)
         with self.guarded():
             if ref.uid in self.table.by_uid:
                 self.unsure.add(ref.uid)

@@ -184,11 +184,11 @@ class Pinner(Binder):
             path = pods.pod_path(ref.namespace, ref.name)
             self.client.request("PATCH", path, body, kind=STRATEGIC, timeout=min(pods.BIND, seconds))
         except NoAnswerError:
-            self.core.may_be_pinned(ref)
+            self.core.unanswered(ref)
             raise
         except KubeError as error:
             if error.status >= 500:  # it may have been written before its answer was lost
-                self.core.may_be_pinned(ref)
+                self.core.unanswered(ref)
             if error.status not in (404, 409):
                 raise
             return False

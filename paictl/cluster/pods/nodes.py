@@ -7,11 +7,15 @@ there are, and a node's sum is there without walking them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from paictl.cluster.pods.feasibility import Amounts, NodeFacts, node_facts
 from paictl.cluster.pods.labels import DEVICES
 from paictl.frozen import frozen
+
+GIVEN_UP: Final = "paictl.io/given-up"
+"""Annotation of a node: for how many seconds containers of pods that were given up there may still run once it is
+back."""
 
 
 @frozen
@@ -24,6 +28,8 @@ class NodeStatus:
     devices: int | None = None
     facts: NodeFacts | None = None
     """What decides whether it takes a pod, None if nothing is known: then it excludes none."""
+    ending: float = 0.0
+    """For how many seconds containers of pods that were given up may still run once it is back, by its annotation."""
 
 
 def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> NodeStatus:
@@ -39,8 +45,9 @@ def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> 
     if known:
         most = max(known, key=lambda name: known[name])
         devices = _count(allocatable.get(most, 0))
-    name = str(node["metadata"]["name"])
-    return NodeStatus(name, ready, not spec.get("unschedulable"), devices, node_facts(node))
+    about = node["metadata"]
+    ending = _count((about.get("annotations") or {}).get(GIVEN_UP, 0))
+    return NodeStatus(str(about["name"]), ready, not spec.get("unschedulable"), devices, node_facts(node), ending)
 
 
 def why_bad(node: NodeStatus | None, promised: int) -> str:

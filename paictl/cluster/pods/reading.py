@@ -29,6 +29,9 @@ from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind
 
 MAX_TEXT: Final = 256 << 10
 """Characters of an annotation; the API server takes 256 KiB for all of a pod's."""
+MAX_OWN: Final = 128 << 10
+"""Bytes of the annotations that a pod is created with. A binding adds the scheduler's, which for large gangs are as
+long, and beyond `MAX_TEXT` together the API server refuses to change the pod, and so to evict it."""
 MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
@@ -122,6 +125,11 @@ def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return notes if isinstance(notes, dict) else {}
 
 
+def _is_overfull(noted: Mapping[str, Any]) -> bool:
+    size = sum(len(key) + len(str(word)) for key, word in noted.items())  # characters: most are one byte
+    return size > MAX_OWN or (4 * size > MAX_OWN and sum(len(str(word).encode()) for word in noted.values()) > MAX_OWN)
+
+
 def asks(pod: Mapping[str, Any]) -> bool:
     """Whether a pod means this scheduler: by annotation, by label, by the marker resource, or by the place it has."""
     noted = noted_on(pod)
@@ -151,7 +159,7 @@ def source_of(pod: Mapping[str, Any], named: PodGroup | None = None) -> tuple[ob
     """What the reading of a pod depends on and can change while it waits: read again if this has."""
     noted, labels = noted_on(pod), pod["metadata"].get("labels") or {}
     ordered = sorted(labels.items()) if isinstance(labels, dict) else labels
-    return named and named.size, noted.get(SCHEDULING_SPEC), str(ordered), *map(noted.get, KEYS)
+    return _is_overfull(noted), named and named.size, noted.get(SCHEDULING_SPEC), str(ordered), *map(noted.get, KEYS)
 
 
 def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodGroup | None = None) -> Reading:
@@ -162,6 +170,12 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
     """
     reading = _read(pod, uid, name, rules, named)
     if BIND_INFO not in noted_on(pod):
+        if _is_overfull(noted_on(pod)):
+            raise RequestError(
+                name, "metadata.annotations",
+                i18n.text("its annotations have more than {most} bytes: it could not be evicted once it has its place",
+                          most=MAX_OWN),
+            )  # fmt: skip
         check_devices(pod, reading.request, rules)
     return reading
 

@@ -101,6 +101,12 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
     return True
 
 
+def is_refusal(error: KubeError) -> bool:
+    """Whether the API server refuses to change this one pod (a policy, annotations that are too long): others are not
+    concerned."""
+    return 400 <= error.status < 500 and error.status != 429
+
+
 MEMBER_LOST: Final = "MemberLost"
 """Reason of the condition DisruptionTarget of a pod that is to be replaced alone."""
 
@@ -119,12 +125,12 @@ def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: b
     if dead:
         status |= {"phase": "Failed", "reason": MEMBER_LOST, "message": message}
     body = {"metadata": {"uid": pod[2]}, "status": status}
-    return _patch(client, pod, "status", body, STRATEGIC) and delete(client, *pod, grace=0 if dead else grace)
+    return _tell(client, pod, "status", body, STRATEGIC) and delete(client, *pod, grace=0 if dead else grace)
 
 
 def annotate(client: KubeClient, pod: tuple[str, str, str], annotations: Mapping[str, str]) -> bool:
-    """Set annotations of a pod (namespace, name, uid); whether it was there."""
-    return _patch(client, pod, "", {"metadata": {"uid": pod[2], "annotations": dict(annotations)}})
+    """Set annotations of a pod (namespace, name, uid), if that is not refused; whether it was there."""
+    return _tell(client, pod, "", {"metadata": {"uid": pod[2], "annotations": dict(annotations)}})
 
 
 def label(client: KubeClient, pod: tuple[str, str, str], labels: Mapping[str, str | None]) -> bool:
@@ -134,13 +140,23 @@ def label(client: KubeClient, pod: tuple[str, str, str], labels: Mapping[str, st
 
 def nominate(client: KubeClient, pod: tuple[str, str, str], node: str) -> bool:
     """Say where a pod will run once others have gone, so that kube-scheduler keeps room there; whether it was there."""
-    return _patch(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})
+    return _tell(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})
 
 
 def note_condition(client: KubeClient, pod: tuple[str, str, str], condition: Mapping[str, str]) -> bool:
     """Write a condition of a pod, in place of the one of its type; whether the pod was there."""
     body = {"metadata": {"uid": pod[2]}, "status": {"conditions": [dict(condition)]}}
     return _patch(client, pod, "status", body, STRATEGIC)
+
+
+def _tell(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json, kind: str = MERGE) -> bool:
+    """Write what others should know, and what nothing depends on: a pod whose owner has filled it up is passed over."""
+    try:
+        return _patch(client, pod, part, body, kind)
+    except KubeError as error:
+        if is_refusal(error):
+            return True
+        raise
 
 
 def _patch(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json, kind: str = MERGE) -> bool:

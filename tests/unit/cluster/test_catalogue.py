@@ -287,6 +287,7 @@ WRITES_OF_THE_CLUSTER = {
     ("hivedscheduler", "authentication.k8s.io", "tokenreviews"),  # both only ask
     ("hivedscheduler", "authorization.k8s.io", "subjectaccessreviews"),
     ("hivedscheduler", "scheduling.k8s.io", "podgroups/status"),  # a condition of its own
+    ("hivedscheduler", "", "nodes"),  # annotations: pods given up there, indexes of devices
     ("rest-server", "", "nodes"),  # cordon
     ("dra-driver", "resource.k8s.io", "resourceslices"),  # those of its node, by an admission policy
     ("frameworkcontroller", "scheduling.k8s.io", "priorityclasses"),

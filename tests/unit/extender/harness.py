@@ -64,6 +64,9 @@ class FakeServer:
         self.refuse: dict[str, KubeError | NoAnswerError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
         self.budgets: list[Json] = []
+        self.noted_nodes: dict[str, Json] = {}
+        """Annotations by node."""
+        self.asked_nodes = 0
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
@@ -80,6 +83,8 @@ class FakeServer:
     def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
         assert not self.locked(), "nobody waits for the network in the lock"
         parts = path.split("/")
+        if parts[3] == "nodes":
+            return self._note_node(parts[4], body)
         namespace, name, part = parts[4], parts[6], parts[7] if len(parts) > 7 else ""
         only_asked = bool(body and body.get("deleteOptions", {}).get("dryRun"))
         self.calls.append(f"{'ASK' if only_asked else method} {part or 'pod'} {name}")
@@ -102,6 +107,16 @@ class FakeServer:
             found["metadata"]["annotations"] |= body["metadata"]["annotations"]
             found["spec"]["nodeName"] = body["target"]["name"]
         return found
+
+    def _note_node(self, name: str, body: Json) -> Json:
+        self.asked_nodes += 1
+        if (error := self.refuse.get("nodes")) is not None:
+            raise error
+        self.calls.append(f"PATCH node {name}")
+        self._bodies.append(body)
+        noted = self.noted_nodes.get(name, {}) | body["metadata"]["annotations"]
+        self.noted_nodes[name] = {key: text for key, text in noted.items() if text is not None}
+        return {"metadata": {"name": name, "annotations": self.noted_nodes[name]}}
 
 
 class Harness:

@@ -44,7 +44,8 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
     rules = made(delete_after=math.inf)["ClusterRole", "hivedscheduler-extender"]["rules"]
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        ("nodes", "list"), ("nodes", "watch"), ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
+        ("nodes", "list"), ("nodes", "watch"), ("nodes", "patch"),
+        ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
         ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"), ("pods", "delete"),
         ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
         ("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("namespaces", "list"), ("namespaces", "watch"),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.labels import Rules
-from paictl.cluster.pods.nodes import NodeStatus
+from paictl.cluster.pods.nodes import GIVEN_UP, NodeStatus, node_status
 from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
 from paictl.doors.metrics import DoorMetrics
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.workload.devicelimits import Spares
 from paictl.workload.sharing import Sharing
 from tests.unit.extender.conftest import NODES, spec
@@ -70,11 +70,8 @@ def test_the_member_on_a_lost_node_is_given_up_and_its_gang_gets_another(harness
     assert "paictl_extender_joint_repairs_total 0.0" in text
 
 
-@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (10**9, 300)])
-def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
-    harness: Harness, grace: int | None, seconds: int
-) -> None:
-    """It was only cut off, and its kubelet ends their containers now: another pod would share their devices."""
+def cut_off(harness: Harness, grace: int | None = None) -> None:
+    """A gang whose member on n1 is given up, and n1 the only node left for another."""
     for made in gang("g", 2, 4, memberRepairEnable=True):
         if grace is not None:
             made["spec"]["terminationGracePeriodSeconds"] = grace
@@ -86,13 +83,127 @@ def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
     harness.delete("g-1")
     for node in ("n2", "n3"):
         away(harness, node)
-    harness.core.node_changed(NodeStatus("n1", ready=True, schedulable=True))
+
+
+def read_node(harness: Harness, *, ready: bool = True) -> NodeStatus:
+    """n1 as the API server has it now."""
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    noted = harness.server.noted_nodes.get("n1", {})
+    return node_status({"metadata": {"name": "n1", "annotations": noted}, "status": {"conditions": conditions}})
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (300, 300)])
+@pytest.mark.parametrize("anew", ["", "while it is away", "when it is back", "in its wait"])
+def test_a_node_that_is_back_gets_no_pod_before_those_given_up_can_have_ended(
+    harness: Harness, grace: int | None, seconds: int, anew: str
+) -> None:
+    """It was only cut off, and its kubelet ends their containers now: another pod would share their devices. A new
+    leader learns of them by the node's annotation."""
+    cut_off(harness, grace)
+    assert harness.server.noted_nodes == {"n1": {GIVEN_UP: str(seconds)}}
+    if anew == "while it is away":
+        harness.begin(harness.core.spec)
+        harness.core.node_changed(read_node(harness, ready=False))
+        harness.open(["n0"])
+    harness.core.node_changed(read_node(harness))
+    if anew == "in its wait":
+        harness.now += 10
+    if anew in ("when it is back", "in its wait"):
+        harness.begin(harness.core.spec)
+        harness.core.node_changed(read_node(harness))
+        harness.open(["n0"])
+    harness.nodes = ["n0", "n1"]
     harness.now += seconds - 1
     harness.reconciler.reconcile()
     assert not harness.ask(next_pod(7)).names
     harness.now += 1
     harness.reconciler.reconcile()
     assert harness.ask(next_pod(8)).names == ("n1",)
+    assert harness.server.noted_nodes == {"n1": {}}, "the next leader has no need to wait"
+    harness.server.calls.clear()
+    harness.core.node_changed(read_node(harness))
+    harness.reconciler.reconcile()
+    assert "PATCH node n1" not in harness.server.calls
+    assert harness.core.book.health["n1"]
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (90, 90), (10**9, 300)])
+def test_a_node_waits_for_pods_that_others_removed_while_it_was_away(
+    harness: Harness, grace: int | None, seconds: int
+) -> None:
+    """An administrator deletes them by force: no kubelet has ended them."""
+    (made,) = gang("g", 1, 4, "B")
+    if grace is not None:
+        made["spec"]["terminationGracePeriodSeconds"] = grace
+    node = harness.run(made)
+    harness.core.pod_changed(made)
+    away(harness, node)
+    harness.delete("g-0")
+    harness.reconciler.reconcile()
+    assert harness.server.noted_nodes == {node: {GIVEN_UP: str(seconds)}}
+    for other in {*NODES} - {node}:
+        away(harness, other)
+    harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
+    harness.now += seconds - 1
+    harness.reconciler.reconcile()
+    assert not harness.ask(gang("h", 1, 4, "B")[0]).names
+    harness.now += 1
+    harness.reconciler.reconcile()
+    assert harness.ask(gang("h", 1, 4, "B")[0]).names == (node,)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_node_does_not_wait_for_pods_that_have_ended(harness: Harness, removed: bool) -> None:
+    """On it, or with a node that was removed: the kubelet that registers another one has just started."""
+    (made,) = gang("g", 1, 4, "B")
+    node = harness.run(made)
+    harness.core.pod_changed(made)
+    if removed:
+        away(harness, node, gone=True)
+    harness.delete("g-0")
+    away(harness, node)
+    harness.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
+    assert harness.core.book.health[node]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_member_is_given_up_although_nothing_can_be_noted_on_its_node(harness: Harness, status: int) -> None:
+    harness.server.refuse["nodes"] = KubeError("no", status=status)
+    cut_off(harness)
+    tried = harness.server.asked_nodes
+    harness.core.node_changed(NodeStatus("n1", ready=True, schedulable=True))
+    for _ in range(29):
+        harness.now += 1
+        harness.reconciler.reconcile()
+    assert not harness.ask(next_pod(7)).names, "this process knows"
+    assert (tried, harness.server.asked_nodes) == (1, 1), "it does not try again and again"
+
+
+def test_a_member_is_not_given_up_before_its_node_says_so(harness: Harness) -> None:
+    """If this process ended in between, nobody would know that its containers may run."""
+    begun(harness)
+    away(harness, "n1")
+    harness.now += AFTER
+    harness.server.refuse["nodes"] = NoAnswerError("the API server is away")
+    with pytest.raises(NoAnswerError):
+        harness.reconciler.reconcile()
+    assert lost(harness) == []
+    del harness.server.refuse["nodes"]
+    harness.reconciler.reconcile()
+    assert lost(harness) == ["PATCH status g-1", "DELETE pod g-1"]
+
+
+def test_a_member_whose_grace_period_is_beyond_the_limit_is_not_given_up(harness: Harness) -> None:
+    """Its containers may run for so long once the node is back, and a node must not wait for years."""
+    for made in gang("g", 2, 4, memberRepairEnable=True):
+        made["spec"]["terminationGracePeriodSeconds"] = 301
+        harness.run(made)
+    away(harness, "n1")
+    harness.now += 100
+    harness.reconciler.reconcile()
+    assert lost(harness) == []
+    harness.core.node_changed(NodeStatus("n1", ready=True, schedulable=True))
+    assert harness.core.book.health["n1"], "it is used again at once, but for the devices of the member"
 
 
 def test_a_gang_that_did_not_ask_for_it_is_left_alone(harness: Harness) -> None:

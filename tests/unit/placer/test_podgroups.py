@@ -271,3 +271,21 @@ def test_an_api_server_that_is_silent_about_one_group_is_not_asked_about_all(
     with pytest.raises(NoAnswerError):
         placer.reconciler.reconcile()
     assert len(asked) == 1, "victims of preemptions wait for this round"
+
+
+def test_a_condition_that_is_refused_is_not_written_in_every_round(
+    placer: Placer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placer.core.pod_group_changed(read_group(group("a")))
+    placer.create(pods(1, name="a"))
+    asked = []
+
+    def refusing(_method: str, path: str, *_: object, **__: object) -> Json:
+        asked.append(path)
+        raise KubeError("a webhook says no", status=403)
+
+    monkeypatch.setattr(placer.server, "request", refusing)
+    for _ in range(41):  # 20 s
+        placer.reconciler.reconcile()
+        placer.now += 0.5
+    assert len(asked) == 3
