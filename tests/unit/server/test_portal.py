@@ -113,7 +113,7 @@ def test_yaml_is_what_counts_once_there_is_some_and_its_findings_have_places(ser
     assert "3:7 type is 'jub'" in text_of(reply.text)
     assert written in html.unescape(reply.text)
     refused = submit(ann, vc="default")
-    assert "user ann may not submit to virtual cluster default" in text_of(refused.text)
+    assert "user ann may not submit to virtual cluster default, only to: vc1" in text_of(refused.text)
     assert "instances" in text_of(submit(ann, instances="many").text)
     assert server.cluster.jobs() == []
 
