@@ -96,7 +96,7 @@ def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, 
     assert "imagined" in text_of(written)
     assert 'role="alert"' not in written
     assert 'role="alert"' in ann.get("/jobs/ann/two/log/worker/9")
-    ann.get("/jobs/bob/one/log/worker/0", 403)
+    assert "Not allowed" in text_of(ann.get("/jobs/bob/one/log/worker/0", 403))
     assert ann.post("/jobs/ann/one", "/jobs/ann/one/stop", {}).status == 303
     listed = text_of(ann.get("/jobs"))
     assert "ann~one" in listed
@@ -317,6 +317,7 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     bob = Browser(server, server.session("bob")).get("/")
     assert "ann~" not in bob
     assert "首页" in ann.get("/", language="zh")
+    assert "用法" not in ann.get("/", language="zh"), "that is a manual's, not what was used"
 
 
 def test_a_job_that_waits_has_its_ways_out_as_buttons_and_a_clone_has_a_free_name(server: Server, ann: Browser) -> None:
