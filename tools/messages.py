@@ -15,7 +15,7 @@ from paictl.config.linting.rules import all_rules
 from paictl.i18n import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
-CALLS = ("text", "counted", "spoken")
+CALLS = ("text", "counted", "localized")
 """Functions whose first argument is a text."""
 
 

@@ -14,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App, Lazy
-from paictl.cli.console import Output, spoken, take_form, write_data, write_file, write_table
+from paictl.cli.console import Output, localized, take_form, write_data, write_file, write_table
 from paictl.i18n import text
 from paictl.operate import limits as operate
 from paictl.operate.usage import FIGURES, UsageReport, as_data, dimensions, figures, usage_report
@@ -71,7 +71,9 @@ def limits(
     elif not states:
         console.info(text("no limits yet: see the section sharing in docs/user-limits.md"))
     else:
-        rows = [(state.vc, state.user or "-", console.said(state.kind), state.held, state.most) for state in states]
+        rows = [
+            (state.vc, state.user or "-", console.localized(state.kind), state.held, state.most) for state in states
+        ]
         write_table(("VC", "USER", "CLASS", "HELD", "LIMIT"), rows)
 
 
@@ -112,7 +114,7 @@ def _headings(books: UsageReport) -> tuple[str, ...]:
 
 def _key(books: UsageReport, row: UsageRow) -> list[str]:
     """What a row is about; the total has no key."""
-    return [value or "-" for value in row.key] if row.key else [spoken("total"), *[""] * (len(books.by) - 1)]
+    return [value or "-" for value in row.key] if row.key else [localized("total"), *[""] * (len(books.by) - 1)]
 
 
 def _hours(amount: int) -> str:

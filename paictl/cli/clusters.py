@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output, said, write_data, write_table
+from paictl.cli.console import Output, localized, write_data, write_table
 from paictl.cli.lab.location import lab_site, way_to_lab
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
@@ -97,7 +97,7 @@ def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
     if output is not Output.TABLE:
         write_data([plain(event) for event in events], output)
         return
-    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in events]
+    rows = [(clock_text(event.at), localized(event.kind), event.subject, localized(detail(event))) for event in events]
     columns = ("TIME", "WHAT", "OF", "DETAIL")
     if subject is not None:  # it stands on the command line
         columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]

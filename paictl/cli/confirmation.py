@@ -50,7 +50,7 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
         return
     if not settings.may_ask:
         raise PaictlError(text("{question}: an answer is required", question=question), hint="pass --yes to confirm")
-    asked = console.said(text("{question}. Type {word!r} to continue", question=question, word=word))
+    asked = console.localized(text("{question}. Type {word!r} to continue", question=question, word=word))
     answer = typer.prompt(asked, default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed; nothing was changed")

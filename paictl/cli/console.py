@@ -212,7 +212,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     On a pipe, and with ``-o wide``, the table is as wide as its content. On a terminal, columns that it has no room for
     are left out, and named on stderr.
     """
-    spoken_in, heads = language(), [said(column) for column in columns]
+    spoken_in, heads = language(), [localized(column) for column in columns]
     cells = [[i18n.translated(cell, spoken_in) if isinstance(cell, str) else cell for cell in row] for row in rows]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not settings.wide else None
     left_out: list[str] = []
@@ -223,7 +223,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     write_segments(table_lines(heads, cells, width=width))
     if left_out:
         info(
-            spoken(
+            localized(
                 "the terminal is too narrow for {columns}; all columns: -o wide",
                 columns=("、" if spoken_in == "zh" else ", ").join(left_out),
             )
@@ -275,19 +275,14 @@ def language() -> str:
     return i18n.chosen(settings.language)
 
 
-def said(text: str) -> str:
-    """A text in the language of the user."""
-    return i18n.in_language(text, language())
-
-
-def spoken(key: str, /, **values: object) -> str:
-    """A text of the catalogue with its arguments, in the language of the user."""
-    return said(i18n.text(key, **values))
+def localized(words: str, /, **values: object) -> str:
+    """A text in the language of the user; a key of the catalogue comes with its arguments."""
+    return i18n.in_language(i18n.text(words, **values) if values else words, language())
 
 
 def clauses(parts: Iterable[str]) -> str:
     """Parts of a sentence, already said, in one line, with the commas of the user's language."""
-    return spoken(", ").join(parts)
+    return localized(", ").join(parts)
 
 
 def info(message: str) -> None:
@@ -295,7 +290,7 @@ def info(message: str) -> None:
     if envelope.capturing:
         envelope.messages.append(str(message))
     elif settings.verbosity >= 0:
-        print(visible(said(message)), file=sys.stderr)  # noqa: T201 - this module is where printing is done
+        print(visible(localized(message)), file=sys.stderr)  # noqa: T201 - this module is where printing is done
 
 
 def detail(message: str) -> None:
@@ -307,7 +302,7 @@ def detail(message: str) -> None:
 def warning(message: str) -> None:
     """Print a probable mistake on stderr, unless --quiet; the command continues."""
     if settings.verbosity >= 0:
-        _say("warning", "bold yellow", said(message))
+        _say("warning", "bold yellow", localized(message))
 
 
 def error(problem: PaictlError) -> None:
@@ -318,13 +313,13 @@ def error(problem: PaictlError) -> None:
             "exitCode": int(problem.exit_code),
         })  # fmt: skip
     where = f"{problem.where}: " if problem.where else ""
-    _say("error", "bold red", where + said(problem.message))
+    _say("error", "bold red", where + localized(problem.message))
     if problem.hint:
-        _say("hint", "cyan", said(problem.hint))
+        _say("hint", "cyan", localized(problem.hint))
 
 
 def _say(word: str, style: str, message: str) -> None:
-    label = said(word) + ("：" if said(word) != word else ": ")
+    label = localized(word) + ("：" if localized(word) != word else ": ")
     if settings.wants_color(sys.stderr.isatty()):
         label = painted((style, label)) or label
     print(label + printable(message), file=sys.stderr)  # noqa: T201

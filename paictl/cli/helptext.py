@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from paictl.cli.console import language, said
+from paictl.cli.console import language, localized
 from paictl.cli.paragraphs import wrapped
 
 _ELSEWHERE: Final = "Options of every command (-v, -q, --debug, --no-color, --no-input): paictl -h"
@@ -54,7 +54,7 @@ def write(
 
 def _title(word: str) -> str:
     """A heading with the colon of its language."""
-    return said(word) + (":" if language() == "en" else "：")
+    return localized(word) + (":" if language() == "en" else "：")
 
 
 @contextmanager
@@ -98,13 +98,13 @@ def _of_option(written: str, own: str) -> str:
     """What is said of an option; what typer has added in brackets stays behind it."""
     added = written.removeprefix(own)
     for word in _ADDED:
-        added = added.replace(word, said(word))
+        added = added.replace(word, localized(word))
     return _paragraph(own) + added
 
 
 def _paragraph(text: str) -> str:
     """A text of one paragraph in the language that is asked for; English as it was written."""
-    return text if language() == "en" else said(" ".join(text.split()))
+    return text if language() == "en" else localized(" ".join(text.split()))
 
 
 def _write_text(formatter: Any, text: str) -> None:
@@ -113,7 +113,7 @@ def _write_text(formatter: Any, text: str) -> None:
         formatter.write_text(text)
         return
     indent = " " * formatter.current_indent
-    lines = [wrapped(said(paragraph), formatter.width, indent=indent) for paragraph in paragraphs(text)]
+    lines = [wrapped(localized(paragraph), formatter.width, indent=indent) for paragraph in paragraphs(text)]
     formatter.write("\n".join("".join(f"{line}\n" for line in of_one) for of_one in lines))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, write, write_data
+from paictl.cli.console import Output, localized, write, write_data
 from paictl.cli.joboptions import JobName, find
 from paictl.cli.settings import settings
 from paictl.operate import explaining
@@ -31,4 +31,4 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
         write_data(explaining.data(explanation), output)
         return
     for line in explaining.lines(explanation, full=settings.wide):
-        write(said(line))
+        write(localized(line))

@@ -7,7 +7,7 @@ from typing import Any
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
-from paictl.cli.console import Output, clauses, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, clauses, localized, write, write_data, write_table
 from paictl.cli.joboptions import JobName, find, job_data
 from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.eventtext import reasons
@@ -31,35 +31,35 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
     if output is not Output.TABLE:
         write_data({**job_data(job), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)
         return
-    head = spoken("job {job}: {state}", job=job.key, state=job.state.value)
-    write(clauses([head, said(reasons(job.reason))] if job.reason else [head]))
+    head = localized("job {job}: {state}", job=job.key, state=job.state.value)
+    write(clauses([head, localized(reasons(job.reason))] if job.reason else [head]))
     times = counted(", preempted {count} time", ", preempted {count} times", job.preemptions)
-    preempted = said(times) if job.preemptions else ""
+    preempted = localized(times) if job.preemptions else ""
     devices = counted("{count} device", "{count} devices", job.devices)
     write(
-        spoken(
+        localized(
             "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
             vc=job.vc, priority=job.priority, used=job.used, devices=devices, attempt=job.attempt + 1,
         ) + preempted
     )  # fmt: skip
     moments = [("submitted", job.submitted), ("started", job.started), ("ended", job.ended)]
-    write(clauses(f"{said(word)} {clock_text(at)}" for word, at in moments if at is not None))
+    write(clauses(f"{localized(word)} {clock_text(at)}" for word, at in moments if at is not None))
     if job.ends_by is not None:
         until, limit = clock_text(job.ends_by), span_text(job.max_run_time)
-        write(spoken("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
+        write(localized("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))
     elif job.max_run_time is not None:
-        write(spoken("runs for {limit} at most (maxRunTime)", limit=span_text(job.max_run_time)))
+        write(localized("runs for {limit} at most (maxRunTime)", limit=span_text(job.max_run_time)))
     if job.tags:
-        write(spoken("tags: {tags}", tags=", ".join(job.tags)))
+        write(localized("tags: {tags}", tags=", ".join(job.tags)))
     for mount in operate.mounts(cluster, job):
-        write(spoken("storage {mount}", mount=str(mount)))
+        write(localized("storage {mount}", mount=str(mount)))
     rows = [
         (
             f"{task.role}[{task.index}]",
             task.state,
             task.node or "-",
             task.shown_devices,
-            said(reasons(task.reason)),
+            localized(reasons(task.reason)),
         )
         for task in job.tasks
     ]
@@ -67,23 +67,23 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if len(attempts) > 1:
         write("")
-        write(spoken("attempts:"))
+        write(localized("attempts:"))
         write_table(("ATTEMPT", "STARTED", "ENDED", "OUTCOME", "EXIT CODE", "WHY"), list(map(_attempt, attempts)))
     if job.repairs:
         write("")
-        write(spoken("lost members that were replaced while the others kept running:"))
+        write(localized("lost members that were replaced while the others kept running:"))
         write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, job.repairs)))
     if job.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=job.key))
 
 
 def _attempt(attempt: JobAttempt) -> tuple[str, ...]:
-    why = said(reasons(attempt.reason))
+    why = localized(reasons(attempt.reason))
     if attempt.task and attempt.reason:
-        why = spoken("{task}: {reason}", task=attempt.task, reason=why)
+        why = localized("{task}: {reason}", task=attempt.task, reason=why)
     started, ended = (clock_text(at) if at is not None else "-" for at in (attempt.started, attempt.ended))
     code = "-" if attempt.exit_code is None else str(attempt.exit_code)
-    return str(attempt.number + 1), started, ended, spoken(attempt.outcome), code, why
+    return str(attempt.number + 1), started, ended, localized(attempt.outcome), code, why
 
 
 def _attempt_data(attempt: JobAttempt) -> dict[str, Any]:
@@ -92,6 +92,6 @@ def _attempt_data(attempt: JobAttempt) -> dict[str, Any]:
 
 
 def _repair(repair: MemberRepair) -> tuple[str, ...]:
-    after = spoken("waits") if repair.back is None else span_text(repair.back - repair.lost)
-    task, why = f"{repair.role}[{repair.index}]", said(reasons(repair.reason))
+    after = localized("waits") if repair.back is None else span_text(repair.back - repair.lost)
+    task, why = f"{repair.role}[{repair.index}]", localized(reasons(repair.reason))
     return task, clock_text(repair.lost), repair.before or "-", why, after, repair.node or "-"

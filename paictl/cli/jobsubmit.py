@@ -92,7 +92,7 @@ def submit(
         for mount in operate.mounts(cluster, job) if imagined else ():
             console.info(text("simulated: {mount} would be mounted", mount=str(mount)))
     if len(done.jobs) > 20:
-        write(console.spoken("and {count} more", count=len(done.jobs) - 20))
+        write(console.localized("and {count} more", count=len(done.jobs) - 20))
 
 
 def _from_template(

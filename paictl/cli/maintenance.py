@@ -11,7 +11,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import confirm
-from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cluster.interface import MaintenanceWindow
 from paictl.cluster.maintenance import Outlook, WindowRequest
 from paictl.errors import PaictlError
@@ -85,7 +85,7 @@ def add(
         write_data(_data(window, ahead), output)
         return
     write(
-        spoken("window {name} added: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
+        localized("window {name} added: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
                start=clock_text(window.start), end=clock_text(window.end))
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def list_windows(output: OutputOption = Output.TABLE, state: StateOption = None)
         return
     rows = [
         (
-            window.name, spoken("active") if window.active else spoken("planned"), clock_text(window.start),
+            window.name, localized("active") if window.active else localized("planned"), clock_text(window.start),
             clock_text(window.end), listed(window.nodes, 4), window.reason or "-",
         )
         for window in windows
@@ -127,7 +127,7 @@ def remove(name: WindowName, state: StateOption = None) -> None:
 
 def window_line(window: MaintenanceWindow) -> str:
     """A window on one line."""
-    line = spoken("{name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
+    line = localized("{name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
                   start=clock_text(window.start), end=clock_text(window.end))  # fmt: skip
     return f"{line} ({window.reason})" if window.reason else line
 
@@ -139,24 +139,24 @@ def _show_outlook(ahead: Outlook) -> None:
             "{count} job runs there and may not end in time:",
             "{count} jobs run there and may not end in time:",
         )
-        write(console.said(counted(singular, plural, len(ahead.leaving))))
+        write(console.localized(counted(singular, plural, len(ahead.leaving))))
         for job in ahead.leaving:
             ends = (
-                spoken("without a limit")
+                localized("without a limit")
                 if job.ends_by is None
-                else spoken("until {until} at the latest", until=clock_text(job.ends_by))
+                else localized("until {until} at the latest", until=clock_text(job.ends_by))
             )
             write(f"  {job.key}  {job.vc}  {','.join(job.nodes)}  {ends}")
     else:
-        write(spoken("no job has to move"))
+        write(localized("no job has to move"))
     if ahead.at_risk:
         cells = [
-            f"{vc} ({console.said(counted('{count} cell', '{count} cells', number))})"
+            f"{vc} ({console.localized(counted('{count} cell', '{count} cells', number))})"
             for vc, number in ahead.at_risk.items()
         ]
-        write(spoken("guarantees at risk during the window: {cells}", cells=", ".join(cells)))
+        write(localized("guarantees at risk during the window: {cells}", cells=", ".join(cells)))
     else:
-        write(spoken("all guarantees can be kept without these nodes"))
+        write(localized("all guarantees can be kept without these nodes"))
 
 
 def _data(window: MaintenanceWindow, ahead: Outlook) -> dict[str, Any]:

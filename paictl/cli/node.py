@@ -12,7 +12,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import confirm
-from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cli.maintenance import window_line
 from paictl.cli.options import BreakLock
 from paictl.cluster.eventtext import reasons
@@ -76,32 +76,32 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write_data(_data(node), output)
         return
     machine = node.machine
-    write(spoken("node {name}, {role}, {condition} since {time}", name=machine.name, role=machine.role.value,
+    write(localized("node {name}, {role}, {condition} since {time}", name=machine.name, role=machine.role.value,
                  condition=node.condition.value, time=clock_text(node.since)))  # fmt: skip
-    write(spoken("address:  {address}", address=machine.address))
-    write(spoken("machine:  {hardware}", hardware=_hardware(machine)))
+    write(localized("address:  {address}", address=machine.address))
+    write(localized("machine:  {hardware}", hardware=_hardware(machine)))
     kind = f" ({machine.device_type})" if machine.devices else ""
-    write(spoken("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
+    write(localized("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
     if node.bad_devices:
-        devices = listed(console.spoken("device {device}", device=device) for device in _names_of(node))
-        write(spoken("broken:   {devices}", devices=devices))
+        devices = listed(console.localized("device {device}", device=device) for device in _names_of(node))
+        write(localized("broken:   {devices}", devices=devices))
     for pod in node.pods_at_risk:
-        write(spoken("at risk:  {pod} runs on a broken device", pod=pod))
+        write(localized("at risk:  {pod} runs on a broken device", pod=pod))
     if node.reason:
-        write(spoken("note:     it is {reason}", reason=reasons(node.reason)))
+        write(localized("note:     it is {reason}", reason=reasons(node.reason)))
     for window in cluster.windows():
         if machine.name in window.nodes:
-            write(spoken("maintenance: {window}", window=window_line(window)))
+            write(localized("maintenance: {window}", window=window_line(window)))
     for pod in node.pods:
-        write(spoken("runs:     {pod}", pod=pod))
+        write(localized("runs:     {pod}", pod=pod))
 
 
 def _hardware(machine: MachineSpec) -> str:
     if not machine.cpu:
-        return console.said("not described")
+        return console.localized("not described")
     sku = machine.sku or text("no SKU")
     hardware = text("{sku}, {cores} cores, {memory} GiB", sku=sku, cores=machine.cpu, memory=machine.memory // 2**30)
-    return console.said(hardware)
+    return console.localized(hardware)
 
 
 def _data(node: NodeView) -> dict[str, object]:
@@ -179,7 +179,7 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[str], st
         )  # fmt: skip
         if failed and before != after:
             for pod in changed.after.pods_at_risk:
-                console.info(spoken("{pod} runs there and keeps running", pod=pod))
+                console.info(localized("{pod} runs there and keeps running", pod=pod))
 
 
 def _change(names: list[str], change: str, state: Path | None) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import plain
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
 from paictl.cluster.targets import ClusterKind, chosen_name, find_target, open_target
@@ -72,8 +72,8 @@ def _login(known: Login, key: Path | None, ask: bool, ask_sudo: bool) -> Login:
     if key is not None:
         known = replace(known, key_file=key, password=None)
     if ask:
-        known = replace(known, password=_asked(spoken("password")), key_file=None)
-    return replace(known, sudo_password=_asked(spoken("password for sudo"))) if ask_sudo else known
+        known = replace(known, password=_asked(localized("password")), key_file=None)
+    return replace(known, sudo_password=_asked(localized("password for sudo"))) if ask_sudo else known
 
 
 def _asked(what: str) -> str:
@@ -97,7 +97,7 @@ def _listener(inventory: Inventory, output: Output) -> Listener:
 
     def ended(result: HostResult) -> None:
         if result.new_key:
-            console.info(spoken("{host}: new host key trusted: {key}", host=result.host, key=result.new_key))
+            console.info(localized("{host}: new host key trusted: {key}", host=result.host, key=result.new_key))
 
     return Listener(heard, ended)
 
@@ -108,9 +108,11 @@ def end(results: dict[str, HostResult], output: Output) -> None:
         console.write_data([_data(result) for result in results.values()], output)
     for result in results.values():
         if result.reach is not CommandStatus.DONE:
-            console.error(PaictlError(said(result.message), where=result.host, hint=said(result.hint) or None))
+            console.error(
+                PaictlError(localized(result.message), where=result.host, hint=localized(result.hint) or None)
+            )
         elif result.code:
-            console.info(spoken("{host}: exit code {code}", host=result.host, code=result.code))
+            console.info(localized("{host}: exit code {code}", host=result.host, code=result.code))
     raise typer.Exit(exit_code(results))
 
 

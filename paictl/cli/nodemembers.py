@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from paictl.cli import console
 from paictl.cli.confirmation import confirm
-from paictl.cli.console import said as in_words
-from paictl.cli.console import spoken
+from paictl.cli.console import localized
+from paictl.cli.console import localized as in_words
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.deploy.progress import PhaseLines
 from paictl.cli.nodefiles import Files
@@ -64,7 +64,7 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool, bre
         _ask(made, client, cluster.name, yes=yes)
         _take_out(made, deployment, cluster, client, seconds, break_lock=break_lock)
         _note(files, machine, there=False)
-        console.outcome(spoken("node {name} removed", name=machine.name), name=machine.name)
+        console.outcome(localized("node {name} removed", name=machine.name), name=machine.name)
 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:
@@ -74,11 +74,11 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
     refuse_lonely(pods, name)
     if made.harmed:
         jobs = jobs_in_words(made.harmed.items())
-        console.warning(spoken("jobs affected, by virtual cluster: {jobs}", jobs=jobs))
+        console.warning(localized("jobs affected, by virtual cluster: {jobs}", jobs=jobs))
     if made.plan is None:
-        console.info(spoken("the configuration of {cluster} does not name {name}", cluster=cluster, name=name))
+        console.info(localized("the configuration of {cluster} does not name {name}", cluster=cluster, name=name))
     leaving = "machine {name} will be removed from cluster {cluster} and cleaned; {count} pods move"
-    confirm(spoken(leaving, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
+    confirm(localized(leaving, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
 
 
 def _take_out(
@@ -92,7 +92,7 @@ def _take_out(
         held.drain([name], _tell)
         version = change_configuration(cluster, made, f"without {name}")
         if version:
-            console.info(spoken("configuration version {version} is without {name}", version=version, name=name))
+            console.info(localized("configuration version {version} is without {name}", version=version, name=name))
         leave(client, _tell)
 
 
@@ -106,10 +106,10 @@ def add(name: str, address: str | None, like: str | None, files: Files) -> None:
     version = change_configuration(cluster, made, f"with {name}")
     if version:
         has = "configuration version {version} includes {name}; its cells are not promised to any VC yet"
-        console.info(spoken(has, version=version, name=name))
+        console.info(localized(has, version=version, name=name))
     _note(files, machine, there=True)
     end = "node {name} added" if changed or version else "node {name} already exists"
-    console.outcome(spoken(end, name=name), name=name)
+    console.outcome(localized(end, name=name), name=name)
 
 
 def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from paictl.cli import console
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.settings import settings
 from paictl.operate.services import LeftOut
 from paictl.plan import events
@@ -79,8 +79,8 @@ class Display:
 def say_left(left: Sequence[LeftOut]) -> None:
     """Which services were left out and why, a line each, and what would let them start."""
     for omission in left:
-        console.write(f"{omission.service}: {said(omission.why)}")
+        console.write(f"{omission.service}: {localized(omission.why)}")
     if any(omission.images for omission in left):
         console.info(
-            spoken("to start them, put archives of their images into images/ of the artifacts and apply again")
+            localized("to start them, put archives of their images into images/ of the artifacts and apply again")
         )

@@ -11,7 +11,7 @@ from paictl.cli import console
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
-from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cluster.interface import ReservationView
 from paictl.cluster.reservations import ReservationRequest
 from paictl.errors import PaictlError
@@ -80,9 +80,9 @@ def add(
     if output is not Output.TABLE:
         write_data(plain(known), output)
     elif dry_run:
-        write(spoken("it can be kept: {reservation}", reservation=reservation_line(known)))
+        write(localized("it can be kept: {reservation}", reservation=reservation_line(known)))
     else:
-        write(spoken("reservation added: {reservation}", reservation=reservation_line(known)))
+        write(localized("reservation added: {reservation}", reservation=reservation_line(known)))
 
 
 def read_cells(word: str) -> tuple[int, str]:
@@ -128,12 +128,14 @@ def show(name: ReservationName, output: OutputOption = Output.TABLE, state: Stat
         return
     write(reservation_line(row))
     if row.vc:
-        write(spoken("{used} of {cells} cells in use", used=row.used, cells=row.cells))
+        write(localized("{used} of {cells} cells in use", used=row.used, cells=row.cells))
     if row.short:
         write(
-            spoken("as things are now, {short} of them will not be free in time: see paictl node list", short=row.short)
+            localized(
+                "as things are now, {short} of them will not be free in time: see paictl node list", short=row.short
+            )
         )
-    write(spoken("jobs use it with extras: {{reservation: {name}}}", name=row.name))
+    write(localized("jobs use it with extras: {{reservation: {name}}}", name=row.name))
 
 
 @app.command(epilog="paictl reservation remove reservation-1")
@@ -148,8 +150,8 @@ def reservation_line(view: ReservationView) -> str:
     start, end = clock_text(view.start), clock_text(view.end)
     size = view.kept
     if view.repeat == Repeat.ONCE:
-        line = spoken("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
+        line = localized("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
     else:
-        line = spoken("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
+        line = localized("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
                       repeat=view.repeat, start=start, end=end)  # fmt: skip
     return f"{line} ({view.reason})" if view.reason else line

@@ -165,7 +165,7 @@ def say(error: Any) -> PaictlError | None:
     message, where = _message(error)
     paictl_error = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
     if not console.is_data_wanted():
-        console.info(context.get_usage().replace("Usage", console.said("Usage"), 1))
+        console.info(context.get_usage().replace("Usage", console.localized("Usage"), 1))
     console.error(paictl_error)
     return paictl_error
 

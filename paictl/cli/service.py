@@ -112,7 +112,7 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
 def _about(row: dict[str, Any], *, imagined: bool) -> str:
     """What a service means here; where refreshing it would make a difference that is said first."""
     if imagined:
-        return console.said(str(row["embedded"]))
+        return console.localized(str(row["embedded"]))
     return f"(its configuration changed) {row['description']}" if row["changed"] else str(row["description"])
 
 
@@ -317,7 +317,7 @@ def _run(
     say_left(prepared.left)
     if dry_run:
         for step in prepared.plan.steps:
-            write(console.spoken(_WOULD[step.action.value], name=step.service, reason=sayable(step.reason)))
+            write(console.localized(_WOULD[step.action.value], name=step.service, reason=sayable(step.reason)))
         raise typer.Exit(ExitCode.NEGATIVE if prepared.plan.blocked else ExitCode.OK)
     if not prepared.plan.blocked:
         _ask(prepared, cluster.name, yes=yes or cluster_id is not None)
@@ -327,7 +327,7 @@ def _run(
         outcomes = perform(cluster, prepared, listen, Patience(deadline=timeout))
     for outcome in outcomes:
         if outcome.error is None:
-            write(console.spoken(f"{{name}}: {_PAST[outcome.step.action.value]}", name=outcome.step.service))
+            write(console.localized(f"{{name}}: {_PAST[outcome.step.action.value]}", name=outcome.step.service))
         else:
             console.error(outcome.error)
         if outcome.dependants:

@@ -11,7 +11,7 @@ from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import Output, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cli.settings import settings
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.storages import KINDS, PVC, SMB, Credentials, Storage, storage_named
@@ -101,7 +101,7 @@ def _password(user: str, stdin: bool) -> str:
         return password
     if not settings.may_ask:
         raise PaictlError("needs a password", hint=text("run it in a terminal, or give --password-stdin"))
-    return str(typer.prompt(console.said(text("password of {name}", name=user)), hide_input=True, err=True))
+    return str(typer.prompt(console.localized(text("password of {name}", name=user)), hide_input=True, err=True))
 
 
 @app.command("list", epilog="paictl storage list --vc vision -o json")
@@ -146,14 +146,14 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     if output is not Output.TABLE:
         write_data({**_data(storage), "jobs": jobs}, output)
         return
-    write(spoken("storage {name}: {kind} {address}, mounted at {path}", name=name, kind=storage.kind,
+    write(localized("storage {name}: {kind} {address}, mounted at {path}", name=name, kind=storage.kind,
                  address=storage.address, path=storage.mount_path))  # fmt: skip
-    write(spoken("virtual clusters: {vcs}", vcs=_vcs(storage)))
+    write(localized("virtual clusters: {vcs}", vcs=_vcs(storage)))
     if storage.options:
-        write(spoken("mount options: {options}", options=", ".join(storage.options)))
+        write(localized("mount options: {options}", options=", ".join(storage.options)))
     if _words(storage) != "-":
-        write(spoken("mode: {words}", words=_words(storage)))
-    write(spoken("jobs: {jobs}", jobs=", ".join(jobs) or "-"))
+        write(localized("mode: {words}", words=_words(storage)))
+    write(localized("jobs: {jobs}", jobs=", ".join(jobs) or "-"))
 
 
 @app.command(epilog="paictl storage grant datasets --vc speech --revoke vision")

@@ -12,7 +12,7 @@ import typer
 from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken, write_data, write_table
+from paictl.cli.console import Output, localized, write_data, write_table
 from paictl.cluster.capabilities import LINES, SECONDS
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
@@ -82,9 +82,9 @@ def bundle(
     """
     cluster = open_cluster(state)
     jobs = [find_job(cluster, word, user_here()) for word in job or ()]
-    with console.progressing(spoken("collecting")) as tell:
+    with console.progressing(localized("collecting")) as tell:
         made = gather(
-            cluster, state_folder(), log_file(), BundleLimits(timeout, lines, jobs), lambda now: tell(said(now))
+            cluster, state_folder(), log_file(), BundleLimits(timeout, lines, jobs), lambda now: tell(localized(now))
         )
     name = f"paictl-support-{cluster.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     path = file or Path(f"{name}.tar.gz")
@@ -96,9 +96,9 @@ def bundle(
         write_table(
             ("FILE", "BYTES"), [(member, len(content.encode())) for member, content in sorted(made.files.items())]
         )
-        console.write(console.spoken("wrote {path}", path=path))
+        console.write(console.localized("wrote {path}", path=path))
     for part, why in list(made.missing.items())[:_MOST_NAMED]:
-        console.warning(f"{part}: {said(why)}")
+        console.warning(f"{part}: {localized(why)}")
     if (more := len(made.missing) - _MOST_NAMED) > 0:
         console.warning(text("{count} more parts are missing: see missing.json in the file", count=more))
     if made.missing:
@@ -143,27 +143,27 @@ def replay(
                 "kind": decision.kind,
                 "subject": decision.subject,
                 "group": decision.group or None,
-                "message": said(decision.message),
+                "message": localized(decision.message),
                 "same": decision.same,
             }
             for decision in decisions
         ]
         data = {"same": not done.difference, "compared": done.compared, "dropped": done.dropped}
-        write_data({**data, "difference": said(done.difference) or None, "decisions": rows}, output)
+        write_data({**data, "difference": localized(done.difference) or None, "decisions": rows}, output)
     else:
         if decisions:
             rows_of_table = [
-                (decision.at, decision.kind, decision.subject.partition("/")[2], said(decision.message))
+                (decision.at, decision.kind, decision.subject.partition("/")[2], localized(decision.message))
                 for decision in decisions
             ]
             of_pods = any(decision.subject.startswith("pod/") for decision in decisions)
             write_table(("TIME", "EVENT", "POD" if of_pods else "JOB", "MESSAGE"), rows_of_table)
         if not done.difference:
-            console.write(spoken("{count} events replayed, all as recorded", count=done.compared))
+            console.write(localized("{count} events replayed, all as recorded", count=done.compared))
         if done.dropped:
             console.info(text("the record does not hold the {count} operations before these", count=done.dropped))
     if done.difference:
-        console.error(PaictlError(said(done.difference), where=str(file), hint=text("report it, with the bundle")))
+        console.error(PaictlError(localized(done.difference), where=str(file), hint=text("report it, with the bundle")))
         raise typer.Exit(ExitCode.NEGATIVE)
 
 

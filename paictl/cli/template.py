@@ -11,7 +11,7 @@ from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm, warn
-from paictl.cli.console import Output, spoken, write, write_data, write_file, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_file, write_table
 from paictl.cluster.templates import EVERY_VC, JobTemplate, TemplateLibrary, library_named, template_named
 from paictl.errors import PaictlError
 from paictl.i18n import counted, joined, text
@@ -106,7 +106,7 @@ def _state(template: JobTemplate) -> str:
     errors = counted("{count} error", "{count} errors", count=template.errors)
     warnings = counted("{count} warning", "{count} warnings", count=template.warnings)
     counts = ((errors, template.errors), (warnings, template.warnings))
-    return console.said(joined(", ", [words for words, count in counts if count])) or "ok"
+    return console.localized(joined(", ", [words for words, count in counts if count])) or "ok"
 
 
 def _data(library: TemplateLibrary) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def show(
     if output is not Output.TABLE:
         write_data(_data(library), output)
         return
-    write(spoken("template library {name}, for {vcs}", name=library.name, vcs=_vcs(library)))
+    write(localized("template library {name}, for {vcs}", name=library.name, vcs=_vcs(library)))
     if library.revision:
-        write(spoken("commit {revision}", revision=library.revision))
+        write(localized("commit {revision}", revision=library.revision))
     write("")
     rows = [(template.path, template.name, _state(template), template.description) for template in library.templates]
     write_table(("FILE", "JOB", "STATE", "DESCRIPTION"), rows)

@@ -213,5 +213,5 @@ def _password(name: str, stdin: bool) -> str:
         raise PaictlError(
             "needs a password", hint="run it in a terminal, or give --password-stdin or --generate-password FILE"
         )
-    asked = console.said(text("password of {name}", name=name))
+    asked = console.localized(text("password of {name}", name=name))
     return str(typer.prompt(asked, hide_input=True, confirmation_prompt=True, err=True))

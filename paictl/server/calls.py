@@ -118,7 +118,7 @@ def json_answer(data: object, status: int = 200, **headers: str) -> Answer:
     return Answer(orjson.dumps(data), status, headers=headers)
 
 
-def said(message: str, status: int = 200) -> Answer:
+def message_answer(message: str, status: int = 200) -> Answer:
     """A success of which there is no more to tell than that; in English, because OpenPAI's clients may look for it."""
     return json_answer({"message": message}, status)
 

@@ -12,7 +12,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cluster.defrag import DefragPlan, plan_data, read_room
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, listed
@@ -98,14 +98,16 @@ def apply(
     if dry_run:
         return
     if made.moves:
-        confirm(console.said(counted("moving {count} gang", "moving {count} gangs", len(made.moves))), "yes", yes=yes)
+        confirm(
+            console.localized(counted("moving {count} gang", "moving {count} gangs", len(made.moves))), "yes", yes=yes
+        )
         make_room(cluster, made, longest, lambda move: console.info(
-            spoken("{gang} runs again on {nodes}", gang=move.key, nodes=listed(_nodes(move.after)))
+            localized("{gang} runs again on {nodes}", gang=move.key, nodes=listed(_nodes(move.after)))
         ))  # fmt: skip
     if output is not Output.TABLE:
         write_data({**plan_data(made), "applied": True}, output)
     elif made.moves:
-        write(spoken("done: {cells} free now", cells=listed(said(room_name(room)) for room in made.rooms)))
+        write(localized("done: {cells} free now", cells=listed(localized(room_name(room)) for room in made.rooms)))
 
 
 def _rooms(cells: list[str] | None, level: list[str] | None, vc: str) -> list[RoomRequest]:
@@ -122,19 +124,19 @@ def _show(made: DefragPlan, output: Output) -> None:
         write_data(plan_data(made), output)
         return
     for room in made.rooms:
-        write("\n".join(map(said, room_lines(room))))
+        write("\n".join(map(localized, room_lines(room))))
     if made.moves:
         write_table(
             ("GANG", "VC", "CLASS", "DEVICES", "LOSES", "FROM", "TO"),
             [
                 (
-                    move.key, move.vc, said("guaranteed" if move.guaranteed else "opportunistic"), move.devices,
+                    move.key, move.vc, localized("guaranteed" if move.guaranteed else "opportunistic"), move.devices,
                     span_text(move.lost), listed(_nodes(move.before), 3), listed(_nodes(move.after), 3),
                 )
                 for move in made.moves
             ],
         )  # fmt: skip
-        write(said(payers_line(made)))
+        write(localized(payers_line(made)))
 
 
 def _nodes(places: object) -> list[str]:

@@ -104,14 +104,14 @@ def _show(made: Draft, path: Path, output: Output) -> None:
             cell = within.rpartition(".")[2]
             rows.append((tenant.name, cell, number, number * made.devices(cell), tenant.source or "-"))
     write_table(("TENANT", "CELL", "NUMBER", "DEVICES", "FROM"), rows)
-    console.write(console.spoken("wrote {path}", path=path))
+    console.write(console.localized("wrote {path}", path=path))
 
 
 def _say_next(made: Draft, file: str) -> None:
     """What has to be done before the scheduler follows it."""
     console.info(i18n.text("next: review it, then run paictl config validate {file}", file=file))
     ways = i18n.text("(or paictl extender config)")
-    console.info(f"      paictl placer config --config {file} | kubectl apply -f -   {console.said(ways)}")
+    console.info(f"      paictl placer config --config {file} | kubectl apply -f -   {console.localized(ways)}")
     granted: dict[str, list[str]] = {}
     for tenant in made.tenants:
         for space in tenant.namespaces:
@@ -124,7 +124,7 @@ def _say_next(made: Draft, file: str) -> None:
         console.info(f"      kubectl annotate namespace {space} {GRANTED}={','.join(tenants)}")
     if others:
         note = i18n.text("TENANT is one of {names}: nothing says which namespaces are theirs", names=", ".join(others))
-        console.info(f"      {console.said(note)}")
+        console.info(f"      {console.localized(note)}")
 
 
 def _data(made: Draft, path: Path) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def list_access(output: OutputOption = Output.TABLE, state: StateOption = None) 
     rows = []
     for access in accesses:
         ended = text("expired") if now and access.until and access.until <= now else ""
-        until = f"{clock_text(access.until)} {console.said(ended)}".rstrip()
+        until = f"{clock_text(access.until)} {console.localized(ended)}".rstrip()
         rows.append((access.user, access.role.value, access.namespace or "*", ", ".join(access.groups) or "-", until))
     write_table(("USER", "ROLE", "NAMESPACE", "GROUPS", "UNTIL"), rows)
 

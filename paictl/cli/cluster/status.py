@@ -8,7 +8,7 @@ import typer
 
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, show_events
 from paictl.cli.command import App
-from paictl.cli.console import Output, clauses, said, spoken, write, write_data
+from paictl.cli.console import Output, clauses, localized, write, write_data
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import Port
 from paictl.operate.status import Summary, summary
@@ -27,31 +27,33 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
         write_data(_data(report, pace), output)
         return
     if isinstance(cluster, HandClock):
-        clock = said("runs until idle after every command") if pace is None else f"x{pace:g}"
-        write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=report.name, time=clock_text(report.now),
+        clock = localized("runs until idle after every command") if pace is None else f"x{pace:g}"
+        write(localized("cluster {name}, {time} (up {span}, clock {clock})", name=report.name, time=clock_text(report.now),
                      span=span_text(report.now - report.epoch), clock=clock))  # fmt: skip
     else:
-        write(spoken("cluster {name}, {time} (up {span})", name=report.name, time=clock_text(report.now),
+        write(localized("cluster {name}, {time} (up {span})", name=report.name, time=clock_text(report.now),
                      span=span_text(report.now - report.epoch)))  # fmt: skip
-        write(spoken("{kind} {version} at {place}", kind=report.about.kind.capitalize(), version=report.about.version,
+        write(localized("{kind} {version} at {place}", kind=report.about.kind.capitalize(), version=report.about.version,
                      place=report.about.where))  # fmt: skip
     for what, numbers in _counts(report).items():
-        words = clauses(f"{number} {said(word)}" for word, number in numbers.items())
-        write(f"{spoken('{what}:', what=said(what)):<10}" + (words or said("none yet")))
+        words = clauses(f"{number} {localized(word)}" for word, number in numbers.items())
+        write(f"{localized('{what}:', what=localized(what)):<10}" + (words or localized("none yet")))
     if report.starts:
         write(_starts_line(report))
     for port, instead in report.lacks.items():
-        write(spoken("not yet:  {port}; {instead}", port=port.value, instead=said(instead)))
+        write(localized("not yet:  {port}; {instead}", port=port.value, instead=localized(instead)))
     for remark in report.remarks:
-        write(f"{said('note')}: {said(remark)}")
+        write(f"{localized('note')}: {localized(remark)}")
 
 
 def _starts_line(report: Summary) -> str:
     """Promised starts in numbers, and since when the first of those that are late is."""
-    words = f"{spoken('{what}:', what=said('starts')):<10}" + spoken("{count} promised", count=len(report.starts))
+    words = f"{localized('{what}:', what=localized('starts')):<10}" + localized(
+        "{count} promised", count=len(report.starts)
+    )
     if not report.late:
-        return words + ", " + spoken("the next at {at}", at=clock_text(report.starts[0].at))
-    late = spoken("{count} late, the first since {at}", count=len(report.late), at=clock_text(report.late[0].at))
+        return words + ", " + localized("the next at {at}", at=clock_text(report.starts[0].at))
+    late = localized("{count} late, the first since {at}", count=len(report.late), at=clock_text(report.late[0].at))
     return f"{words}, {late}: {clauses(start.job for start in report.late[:5])}"
 
 

@@ -12,7 +12,7 @@ import typer
 from paictl import i18n
 from paictl.cli.clusters import StateOption
 from paictl.cli.config.push import diff_with_cluster
-from paictl.cli.console import Output, info, progress, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, progress, write, write_data, write_table
 from paictl.cli.options import KindOption, OutputOption
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.quotas.capacity import Capacity, VcShare, configuration
@@ -72,7 +72,7 @@ def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
 def _cell_rows(result: Capacity) -> Iterator[tuple[object, ...]]:
     for chain in result.chains:
         for depth, level in enumerate(chain.levels):
-            name = f"{'  ' * depth}{level.type}{spoken(' (node)') if level.is_node else ''}"
+            name = f"{'  ' * depth}{level.type}{localized(' (node)') if level.is_node else ''}"
             first = chain.name if depth == 0 else ""
             yield first, name, level.devices, level.cells, level.promised, level.left
 
@@ -90,7 +90,7 @@ def _cells(share: VcShare) -> str:
     return " + ".join(
         f"{cell.number} {cell.type}"
         if cell.pinned is None
-        else spoken("{type} {cell} (pinned, {at})", type=cell.type, cell=cell.pinned, at=_short(cell.at))
+        else localized("{type} {cell} (pinned, {at})", type=cell.type, cell=cell.pinned, at=_short(cell.at))
         for cell in share.cells
     )
 
@@ -147,15 +147,15 @@ def _change_rows(difference: QuotaDifference) -> Iterator[tuple[object, ...]]:
             change = f"{cell.devices_after - cell.devices_before:+}"
             yield *first, cell.chain, _changed_cells(cell), cell.cells_before, cell.cells_after, change
         if vc.kept_pinned:
-            yield "", "", "", spoken("keeps pinned {cells}", cells=", ".join(vc.kept_pinned)), "", "", ""
+            yield "", "", "", localized("keeps pinned {cells}", cells=", ".join(vc.kept_pinned)), "", "", ""
 
 
 def _changed_cells(cell: CellChange) -> str:
     if cell.pinned is None:
         return cell.type
     if not cell.moved:
-        return spoken("{type} {cell} (pinned)", type=cell.type, cell=cell.pinned)
-    return spoken("{type} {cell} (pinned, moves: {nodes})", type=cell.type, cell=cell.pinned, nodes=cell.moved)
+        return localized("{type} {cell} (pinned)", type=cell.type, cell=cell.pinned)
+    return localized("{type} {cell} (pinned, moves: {nodes})", type=cell.type, cell=cell.pinned, nodes=cell.moved)
 
 
 def _nodes(chain: ChainChange) -> str:

@@ -14,7 +14,7 @@ from paictl.cli.config import capacity as config_capacity
 from paictl.cli.config import generate as config_generate
 from paictl.cli.config import push as config_push
 from paictl.cli.config import validate as config_validate
-from paictl.cli.console import Output, info, reflowed, said, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
 from paictl.config.linting.rules import all_rules, find_rule, rules_for
 from paictl.config.reading.kinds import FileKind
@@ -57,7 +57,7 @@ def rules(
         for rule in chosen
     ]
     if output is Output.TABLE:
-        rows = [(row["id"], row["name"], row["severity"], said(row["summary"])) for row in data]
+        rows = [(row["id"], row["name"], row["severity"], localized(row["summary"])) for row in data]
         write_table(("ID", "NAME", "SEVERITY", "SUMMARY"), rows)
     else:
         write_data(data, output)
@@ -91,14 +91,14 @@ def explain(
         return
     write(f"{lint_rule.id} {lint_rule.name} ({lint_rule.severity.value})\n")
     for paragraph in (manual.summary, manual.why):
-        write(reflowed(said(paragraph)) + "\n")
+        write(reflowed(localized(paragraph)) + "\n")
     for title, files in (("Passes:", manual.passes), ("Fails:", manual.fails)):
-        write(f"{said(title)}\n")
+        write(f"{localized(title)}\n")
         for name, text in _texts(files).items():
             body = text if text.startswith(f"# {name}") else f"# {name}\n{text}"
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
     if lint_rule.id.startswith("SHP"):
-        write(said("The schemas describe what is expected: paictl config schema show KIND"))
+        write(localized("The schemas describe what is expected: paictl config schema show KIND"))
 
 
 def _texts(files: dict[str, bytes]) -> dict[str, str]:
@@ -113,7 +113,7 @@ def list_schemas(output: OutputOption = Output.TABLE) -> None:
         {"name": name, "kind": kind.value, "title": load_schema(name)["title"]} for kind, name in SCHEMA_NAMES.items()
     ]
     if output is Output.TABLE:
-        write_table(("NAME", "KIND", "TITLE"), [(row["name"], row["kind"], said(row["title"])) for row in data])
+        write_table(("NAME", "KIND", "TITLE"), [(row["name"], row["kind"], localized(row["title"])) for row in data])
     else:
         write_data(data, output)
 

@@ -73,7 +73,7 @@ def _show(made: GeneratedFiles, written: list[Path], form: Output) -> None:
     if rows:
         console.write_table(columns, rows)
     for path in written:
-        console.write(console.spoken("wrote {path}", path=path))
+        console.write(console.localized("wrote {path}", path=path))
     for note in made.notes:
         console.info(text("note: {note}", note=note))
 

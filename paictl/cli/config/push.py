@@ -291,7 +291,12 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
         rows = [
-            (version.number, clock_text(version.at), console.said(version.message), ", ".join(sorted(version.files)))
+            (
+                version.number,
+                clock_text(version.at),
+                console.localized(version.message),
+                ", ".join(sorted(version.files)),
+            )
             for version in versions
         ]
         write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
@@ -330,7 +335,7 @@ def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unifie
         data = {"same": not made.changes, "files": [asdict(file) for file in made.differences]}
         write_data({**data, "kept": [f"{name}:{key}" for name, key in made.kept]}, output)
     elif not made.changes:
-        write(console.said("no difference: the cluster has what the folder has"))
+        write(console.localized("no difference: the cluster has what the folder has"))
     elif unified:
         write_lines(made.differences)
     else:

@@ -14,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import Output, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.progress import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cli.deploy.services import (
@@ -88,17 +88,17 @@ def plan(
     try:
         _judge(made.facts, (masters, workers, config), None)
     except PaictlError as error:
-        console.warning(console.said(str(error)))
+        console.warning(console.localized(str(error)))
     if out is not None:
         write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
-        console.info(spoken("plan written; next: {command}", command=f"paictl deploy apply {out}"))
+        console.info(localized("plan written; next: {command}", command=f"paictl deploy apply {out}"))
     if form is not Output.TABLE:
         console.write_data(data, form)
         return
     show_notes(deployment.settings.notes)
     show_changes(made.changes)
     if not made.changes:
-        console.write(spoken("nothing to change: everything is up to date"))
+        console.write(localized("nothing to change: everything is up to date"))
 
 
 @app.command(epilog=APPLY_EPILOG)
@@ -151,7 +151,7 @@ def apply(
         check_plan(read, desired)
     cluster = deployment.settings.cluster
     show_notes(deployment.settings.notes)
-    question = spoken(
+    question = localized(
         "{masters} masters and {workers} workers will form cluster {cluster} (Kubernetes {version})",
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
@@ -175,7 +175,7 @@ def apply(
         if done.lacks_network:
             context = f"paictl-{cluster}"
             key = "no service was started: install the network (context {context}), then apply again"
-            console.warning(spoken(key, context=context))
+            console.warning(localized(key, context=context))
             raise typer.Exit(ExitCode.NEGATIVE)
         deploy_services(
             desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout, yes)
@@ -198,14 +198,14 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
         with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
             for name, result in fleet.run("true").items():
                 if result.new_key:
-                    console.info(spoken("{host}: host key accepted: {key}", host=name, key=result.new_key))
+                    console.info(localized("{host}: host key accepted: {key}", host=name, key=result.new_key))
     return desired
 
 
 def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path | None) -> None:
     """Say what the services would lack on these machines, before anything is installed for them."""
     for line in judge_room(files, facts, configuration_folder(folder)):
-        console.warning(console.said(line))
+        console.warning(console.localized(line))
 
 
 def _give_access(site: Site, cluster: str) -> None:
@@ -213,25 +213,25 @@ def _give_access(site: Site, cluster: str) -> None:
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
         kept = "{path}: context {context} added (your current context is unchanged)"
-        console.info(spoken(kept, path=path, context=context_name(cluster)))
+        console.info(localized(kept, path=path, context=context_name(cluster)))
     known = registry.read_registry().clusters.get(cluster)
     pinned = pinned_now(cluster, str(path), context_name(cluster))
     if known != pinned:
         registry.add(pinned, force=known is not None and known.context == pinned.context)
         command = f"paictl cluster use {cluster}"
-        console.info(spoken("added to paictl as {cluster}: {command}", cluster=cluster, command=command))
+        console.info(localized("added to paictl as {cluster}: {command}", cluster=cluster, command=command))
     keep_images(open_target(cluster), site.desired)
 
 
 def _summary(done: Applied, cluster: str) -> str:
     if done.lacks_network:
         waits = "cluster {cluster} is up, but its nodes are not Ready: they wait for a pod network"
-        return spoken(waits, cluster=cluster)
+        return localized(waits, cluster=cluster)
     if not done.changes:
-        return spoken("nothing changed: cluster {cluster} is up to date", cluster=cluster)
+        return localized("nothing changed: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({change.host for change in done.changes})
     up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
-    return spoken(up, cluster=cluster, hosts=hosts)
+    return localized(up, cluster=cluster, hosts=hosts)
 
 
 def _now() -> datetime:

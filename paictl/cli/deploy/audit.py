@@ -9,7 +9,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import OutputOption
 from paictl.deploy.archive import why
@@ -52,11 +52,11 @@ def audit(
         _show([finding for finding in report.findings if everything or finding.state is not AuditState.PASS])
         passed, failed, other = (report.count(state) for state in AuditState)
         console.write(
-            spoken("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
+            localized("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
                    failed=failed, other=other, machines=len(deployment.machines) - len(report.unreached))
         )  # fmt: skip
     for name, result in report.unreached.items():
-        console.error(PaictlError(said(why(result)), where=name, hint=said(result.hint) or None))
+        console.error(PaictlError(localized(why(result)), where=name, hint=localized(result.hint) or None))
     if len(report.unreached) == len(deployment.machines):
         raise typer.Exit(ExitCode.UNREACHABLE)
     if report.count(AuditState.FAIL):
@@ -81,7 +81,7 @@ def _show(findings: Iterable[AuditFinding]) -> None:
     if not rows:
         return
     shown = [
-        (id_, state, severity, ",".join(hosts), said(title), f"{looked_at}: {said(evidence)}")
+        (id_, state, severity, ",".join(hosts), localized(title), f"{looked_at}: {localized(evidence)}")
         for (id_, state, severity, title, looked_at, evidence, _), hosts in rows.items()
     ]
     console.write_table(("ITEM", "STATE", "SEVERITY", "HOSTS", "CHECK", "EVIDENCE"), shown)

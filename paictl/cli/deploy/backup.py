@@ -11,7 +11,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import ClusterId, Yes, confirm
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster
 from paictl.cli.options import BreakLock
@@ -58,7 +58,7 @@ def backup(
     console.write(str(made.path))
     text = "cluster {cluster} as of {at}: Kubernetes {version}, {keys} keys, configuration {number}"
     console.info(
-        spoken(text, cluster=cluster, at=about.created, version=about.kubernetes, keys=about.keys,
+        localized(text, cluster=cluster, at=about.created, version=about.kubernetes, keys=about.keys,
                number=about.configuration or "-")
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def _pushed(cluster: str) -> PushedConfig:
     try:
         versions = open_target(cluster).configurations()
     except PaictlError as error:
-        console.warning(spoken("the configuration is in the snapshot only: {why}", why=str(error)))
+        console.warning(localized("the configuration is in the snapshot only: {why}", why=str(error)))
         return PushedConfig()
     return PushedConfig(versions[-1].number, versions[-1].files) if versions else PushedConfig()
 
@@ -99,10 +99,10 @@ def restore(
     for note in examined.notes:
         console.warning(note)
     if examined.begun:
-        console.info(spoken("resuming the restore that was started at {at}", at=examined.begun))
+        console.info(localized("resuming the restore that was started at {at}", at=examined.begun))
     for line in restoring.loss_since(backup, api_of(cluster)):
-        console.warning(spoken("lost: {what}", what=line))
-    question = spoken("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
+        console.warning(localized("lost: {what}", what=line))
+    question = localized("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
     confirm(question, cluster, yes=yes or cluster_id is not None)
     restoring.restore(backup, deployment, examined, options, _tell, runs_folder(), break_lock=break_lock)
     client = api_of(cluster)
@@ -110,13 +110,13 @@ def restore(
         console.warning("the nodes were not checked: no kubeconfig for the cluster here")
     elif strangers := restoring.settle(deployment, client, options, _tell, timeout):
         text = "nodes that are not in the lists are back: {names}; remove them with kubectl delete node"
-        console.warning(spoken(text, names=", ".join(strangers)))
+        console.warning(localized(text, names=", ".join(strangers)))
     if client is not None:
         restoring.correct_notes(deployment, client, options)
     console.info("the cluster has the settings of the backup: paictl deploy plan shows what apply would change")
     text = "cluster {cluster} has been restored to {at}"
-    console.outcome(spoken(text, cluster=cluster, at=backup.manifest.created), name=cluster)
+    console.outcome(localized(text, cluster=cluster, at=backup.manifest.created), name=cluster)
 
 
 def _tell(message: str, about: str = "") -> None:
-    console.info(f"{about}: {said(message)}" if about else said(message))
+    console.info(f"{about}: {localized(message)}" if about else localized(message))

@@ -12,7 +12,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.options import OutputOption
 from paictl.deploy.artifacts import faults_of, read_lock
 from paictl.errors import ExitCode, PaictlError
@@ -102,7 +102,7 @@ def create(
     if form is not Output.TABLE:
         console.write_data([asdict(artifact) for artifact in made.all], form)
         return
-    console.write(spoken("{count} files in {folder}", count=len(made.all), folder=into))
+    console.write(localized("{count} files in {folder}", count=len(made.all), folder=into))
 
 
 def _mirrors(words: Sequence[str]) -> dict[str, str]:
@@ -158,9 +158,9 @@ def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
         console.write_data({"files": len(artifacts.all), "faults": [asdict(fault) for fault in faults]}, output)
     else:
         for fault in faults:
-            console.write(said(fault.said))
+            console.write(localized(fault.said))
         all_of_them = len(artifacts.all)
-        console.write(spoken("{count} of {all} files are right", count=all_of_them - len(faults), all=all_of_them))
+        console.write(localized("{count} of {all} files are right", count=all_of_them - len(faults), all=all_of_them))
     raise typer.Exit(ExitCode.NEGATIVE if faults else ExitCode.OK)
 
 

@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.options import BreakLock, OutputOption
 from paictl.deploy import certs
@@ -49,7 +49,7 @@ def status(
         console.write_data([_data(certificate, now) for certificate in certificates.found], output)
     for bad in certificates.errors:
         reason = bad.message or (bad.stderr.strip().splitlines() or ["kubeadm says nothing"])[-1]
-        console.error(PaictlError(said(reason), where=bad.host, hint=said(bad.hint) or None))
+        console.error(PaictlError(localized(reason), where=bad.host, hint=localized(bad.hint) or None))
     ending = certificates.ending(now)
     if ending:
         own = any(not certificate.authority for certificate in ending)
@@ -58,7 +58,7 @@ def status(
             if own
             else "https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates"
         )
-        console.warning(spoken("{count} certificates expire soon: {what}", count=len(ending), what=then))
+        console.warning(localized("{count} certificates expire soon: {what}", count=len(ending), what=then))
     raise typer.Exit(certificates.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
 
 
@@ -89,12 +89,12 @@ def renew(
     options = ssh_options(accept_new)
     certs.status(deployment, options)  # learns the keys of hosts that are new
     confirm(
-        spoken("the control planes of {count} masters restart, one by one", count=len(deployment.masters)),
+        localized("the control planes of {count} masters restart, one by one", count=len(deployment.masters)),
         deployment.settings.cluster, yes=yes,
     )  # fmt: skip
 
     def tell(message: str, host: str) -> None:
-        console.info(f"{host}: {said(message)}")
+        console.info(f"{host}: {localized(message)}")
 
     certs.renew(deployment, options, tell, runs_folder(), break_lock=break_lock)
     console.outcome("all masters have new certificates", name=deployment.settings.cluster)

@@ -12,7 +12,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import plain
 from paictl.cli.command import App
-from paictl.cli.console import Output, clauses, said, spoken
+from paictl.cli.console import Output, clauses, localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.services import say_missing_images
 from paictl.cli.options import OutputOption
@@ -61,7 +61,7 @@ def check(
     options = ssh_options(accept_new)
     promises = promises_in(folder) if folder else None
     count, all_of_them = 0, len(deployment.machines)
-    with console.progressing(spoken("asking {count} hosts", count=all_of_them)) as tell:
+    with console.progressing(localized("asking {count} hosts", count=all_of_them)) as tell:
 
         def heard(name: str) -> None:
             nonlocal count
@@ -105,11 +105,11 @@ def _show(report: PreflightReport) -> None:
     console.write_table(rows[0], rows[1:])
     for hosts, check_name, verdict in _together(report):
         console.write("")
-        console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {said(verdict.found)}")
+        console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {localized(verdict.found)}")
         if verdict.wanted:
-            console.write("  " + spoken("expected: {what}", what=said(verdict.wanted)))
+            console.write("  " + localized("expected: {what}", what=localized(verdict.wanted)))
         if verdict.fix:
-            console.write("  " + spoken("fix:    {command}", command=said(verdict.fix)))
+            console.write("  " + localized("fix:    {command}", command=localized(verdict.fix)))
     console.info(_summary(report))
 
 
@@ -120,7 +120,7 @@ def _together(report: PreflightReport) -> Iterator[tuple[list[str], str, Preflig
         same.setdefault((check_name, verdict), []).append(host)
     for (check_name, verdict), hosts in same.items():
         more = len(hosts) - _MOST
-        yield [*hosts[:_MOST], *([spoken("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
+        yield [*hosts[:_MOST], *([localized("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
 
 
 def _matrix(report: PreflightReport) -> Iterator[Sequence[str]]:
@@ -156,8 +156,8 @@ def _summary(report: PreflightReport) -> str:
     levels = [verdict.level.value for _, _, verdict in report.failures]
     silent = sum(not host.answered for host in report.hosts)
     parts = [
-        spoken("{count} of {all} hosts answered", count=len(report.hosts) - silent, all=len(report.hosts)),
-        spoken("{count} checks failed", count=levels.count("fail")),
-        spoken("{count} warnings", count=levels.count("warn")),
+        localized("{count} of {all} hosts answered", count=len(report.hosts) - silent, all=len(report.hosts)),
+        localized("{count} checks failed", count=levels.count("fail")),
+        localized("{count} warnings", count=levels.count("warn")),
     ]
     return clauses(parts)

@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.progress import PhaseLines
@@ -46,12 +46,12 @@ def rotate_encryption_key(
     require_deploy()
     deployment = read_deployment(masters, workers, config)
     desired = prepare(deployment, artifacts)
-    question = spoken("the API servers of {count} masters restart, one by one", count=len(deployment.masters))
+    question = localized("the API servers of {count} masters restart, one by one", count=len(deployment.masters))
     confirm(question, deployment.settings.cluster, yes=yes)
 
     def tell(message: str, host: str) -> None:
-        console.detail(f"{host}: {said(message)}" if host else said(message))
+        console.detail(f"{host}: {localized(message)}" if host else localized(message))
 
     count = rotate_key(desired, runs_folder(), lambda: datetime.now(UTC), PhaseLines(), tell,
                        timeout=timeout, break_lock=break_lock)  # fmt: skip
-    console.write(spoken("{count} Secrets are encrypted with a new key", count=count))
+    console.write(localized("{count} Secrets are encrypted with a new key", count=count))

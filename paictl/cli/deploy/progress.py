@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from paictl.cli import console
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.deploy import pushing
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.node_dns import state_of
@@ -55,12 +55,12 @@ class PhaseLines:
             case events.PhaseSaid(_, text, "hosts"):
                 self._hosts = f" hosts {text}"
             case events.PhaseSaid(phase, text, pushing.PROGRESS):
-                console.info(f"{phase} {said(text)}")
+                console.info(f"{phase} {localized(text)}")
             case events.PhaseSaid(phase, text, about):
                 where = f"{phase} {about}" if about else phase
-                (console.warning if about else console.detail)(f"{where}: {said(text)}")
+                (console.warning if about else console.detail)(f"{where}: {localized(text)}")
             case events.PhaseSkipped(phase, why):
-                console.info(f"==> {phase} {self._numbers.get(phase, '')} {spoken('nothing to do: {why}', why=why)}")
+                console.info(f"==> {phase} {self._numbers.get(phase, '')} {localized('nothing to do: {why}', why=why)}")
             case events.PhaseDone(phase):
                 console.info(f"==> {phase} {self._numbers.get(phase, '')}{self._hosts} {self._spent}")
             case events.PhaseFailed(phase, _, _, _):
@@ -78,13 +78,13 @@ def show_changes(changes: Iterable[HostChange]) -> None:
         if change.phase != before:
             console.write(f"{change.phase}:")
             before = change.phase
-        console.write(f"  {change.host}: {'; '.join(map(said, change.what))}")
+        console.write(f"  {change.host}: {'; '.join(map(localized, change.what))}")
 
 
 def show_notes(notes: Iterable[str]) -> None:
     """What the files say without any effect."""
     for note in notes:
-        console.info(f"{spoken('note')}: {said(note)}")
+        console.info(f"{localized('note')}: {localized(note)}")
 
 
 def show_unlisted(rows: Iterable[str]) -> None:
@@ -92,18 +92,18 @@ def show_unlisted(rows: Iterable[str]) -> None:
     for row in rows:
         name = row.partition(",")[0]
         key = "{name} is in the cluster, not in the lists; to remove it, put {row} back in worker.csv, then: {command}"
-        console.warning(spoken(key, name=name, row=row, command=f"paictl node remove {name} -m … -w … -c …"))
+        console.warning(localized(key, name=name, row=row, command=f"paictl node remove {name} -m … -w … -c …"))
 
 
 def show_cache_users(facts: Iterable[HostFacts]) -> None:
     """Say why a DNS cache that was taken out of config.yaml is still on the nodes."""
     for state in (state_of(fact.values) for fact in facts):
         if state.stays and state.users is None:
-            console.warning(spoken("the DNS cache of the nodes stays: it is not known whether pods still use it"))
+            console.warning(localized("the DNS cache of the nodes stays: it is not known whether pods still use it"))
         elif state.stays and state.users is not None:
             shown = ", ".join(state.users[:_SHOWN]) + (", …" if len(state.users) > _SHOWN else "")
             key = "the DNS cache of the nodes stays for {count} pods: {pods}; restart or delete them, then apply again"
-            console.warning(spoken(key, count=len(state.users), pods=shown))
+            console.warning(localized(key, count=len(state.users), pods=shown))
 
 
 def show_end(
@@ -112,7 +112,7 @@ def show_end(
     """What a run came to: the sentence `message` and its folder; as data, `about` it and `what` it did, by names."""
     if form is Output.TABLE:
         console.write(message)
-        console.info(spoken("the record of this run is in {path}", path=done.run.path))
+        console.info(localized("the record of this run is in {path}", path=done.run.path))
         return
     phases = [{"phase": outcome.phase, "status": outcome.status.value} for outcome in done.outcomes]
     data = {**about, "run": str(done.run.path), "resumed": done.resumed, "changed": any(what.values()), **what}

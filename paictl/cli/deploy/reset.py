@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import ClusterId, Yes, confirm
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.options import BreakLock
 from paictl.cluster import registry
@@ -57,22 +57,22 @@ def reset(
         raise PaictlError("without a master the cluster is lost", hint="to reset all machines, omit --node")
     client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:
-        console.warning(spoken("lost: {what}", what=line))
-    question = spoken("resetting machines of cluster {cluster}", cluster=cluster)
+        console.warning(localized("lost: {what}", what=line))
+    question = localized("resetting machines of cluster {cluster}", cluster=cluster)
     confirm(question, cluster, yes=yes or cluster_id is not None)
     wish = {"cluster": cluster, "machines": [machine.name for machine in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
     result = carry_out(deployment, chosen, folder.path, tell_host, break_lock=break_lock)
     for name, outcome in result.hosts.items():
         if outcome.well:
-            console.write(spoken("{host}: reset" if outcome.changed else "{host}: already clean", host=name))
+            console.write(localized("{host}: reset" if outcome.changed else "{host}: already clean", host=name))
     raise_for(result, "reset", len(chosen))
     if whole:
         forget(default_kubeconfig(), cluster)
         if cluster in registry.read_registry().clusters:
             registry.remove(cluster)
     elif client is not None and (left := forget_nodes(api_of(cluster) or client, chosen)):
-        console.warning(spoken("still a node of the cluster: {names}", names=", ".join(left)))
+        console.warning(localized("still a node of the cluster: {names}", names=", ".join(left)))
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -93,4 +93,4 @@ def other_cluster(cluster_id: str | None, cluster: str) -> None:
 
 def tell_host(message: str, about: str = "") -> None:
     """Say what is done, and loudly what goes wrong on a host."""
-    (console.warning if about else console.detail)(f"{about}: {said(message)}" if about else said(message))
+    (console.warning if about else console.detail)(f"{about}: {localized(message)}" if about else localized(message))

@@ -11,7 +11,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.config.push import show_plan, showing_contested
 from paictl.cli.confirmation import confirm, showing_reports
-from paictl.cli.console import spoken
+from paictl.cli.console import localized
 from paictl.cli.progress import Display, say_left
 from paictl.cluster.interface import ConflictError
 from paictl.cluster.targets import open_target
@@ -63,7 +63,7 @@ def say_missing_images(desired: Desired, folder: Path, services: Sequence[str] =
         return []
     lines = missing_lines(missing_images(folder, {image.reference for image in desired.images}, services))
     for line in lines:
-        console.warning(console.said(line))
+        console.warning(console.localized(line))
     return lines
 
 
@@ -72,7 +72,7 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, optio
     settings = desired.deployment.settings
     where = configuration_folder(options.folder)
     if make_configuration(files, done.facts, where):
-        console.info(spoken("configuration written to {where}: review it, change it, push it again", where=where))
+        console.info(localized("configuration written to {where}: review it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)
     push_folder(cluster, where, named=options.folder is not None, yes=options.yes)
     with Display("services") as display:
@@ -100,19 +100,19 @@ def push_folder(cluster: Cluster, where: Path, *, named: bool, yes: bool) -> Non
             with showing_contested():
                 raise
         key = "cluster {cluster} keeps its configuration, which did not come from {where}; to push that: {command}"
-        console.info(spoken(key, cluster=cluster.name, where=where, command=f"paictl config push -p {where}"))
+        console.info(localized(key, cluster=cluster.name, where=where, command=f"paictl config push -p {where}"))
         return
     if not made.changes:
-        console.info(spoken("the cluster already has this configuration"))
+        console.info(localized("the cluster already has this configuration"))
         return
     if made.base:
         show_plan(made)
         confirm(text("cluster {name} gets a new configuration", name=cluster.name), cluster.name, yes=yes)
     with showing_contested():
         version = store_configuration(cluster, made, where)
-    console.info(spoken("configuration version {version} stored", version=version))
+    console.info(localized("configuration version {version} stored", version=version))
     for name in made.readers.to_refresh:
-        console.info(spoken("{service}: loading it now", service=name))
+        console.info(localized("{service}: loading it now", service=name))
 
 
 def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:
@@ -120,7 +120,7 @@ def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:
         if outcome.error is not None:
             console.error(outcome.error)
         else:
-            console.write(spoken("{service}: started", service=outcome.step.service))
+            console.write(localized("{service}: started", service=outcome.step.service))
 
 
 def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -> None:
@@ -128,12 +128,12 @@ def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -
     runs = any(service.name == PORTAL and service.running for service in cluster.services())
     port = address_of(cluster, PORTAL).port
     if runs and port:
-        console.write(spoken("portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",
+        console.write(localized("portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",
                              host=host, port=port))  # fmt: skip
         user = named_administrator(cluster)
         if user:
-            console.write(spoken("sign in:  as {user}; the password is in {where}/services-configuration.yaml",
+            console.write(localized("sign in:  as {user}; the password is in {where}/services-configuration.yaml",
                                  user=user, where=where))  # fmt: skip
-    console.write(spoken("try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml",
+    console.write(localized("try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml",
                          cluster=known_as))  # fmt: skip
-    console.write(spoken("check it: paictl deploy verify -m … -w … -c …; paictl service status"))
+    console.write(localized("check it: paictl deploy verify -m … -w … -c …; paictl service status"))

@@ -11,7 +11,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
-from paictl.cli.console import Output, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.deploy.progress import PhaseLines, show_end, show_notes
@@ -70,7 +70,7 @@ def upgrade(
     show_notes(deployment.settings.notes)
     cluster = deployment.settings.cluster
     machines = len(deployment.machines)
-    question = spoken("{count} machines of cluster {cluster} will be upgraded to {version}; their jobs are "
+    question = localized("{count} machines of cluster {cluster} will be upgraded to {version}; their jobs are "
                       "moved",
                       count=machines, cluster=cluster, version=target)  # fmt: skip
     confirm(question, cluster, yes=yes)
@@ -88,7 +88,7 @@ def upgrade(
     written = deployment.settings.version
     if written and written != str(target):
         console.warning(
-            spoken("config.yaml still says {written}: change it to {version}", written=written, version=target)
+            localized("config.yaml still says {written}: change it to {version}", written=written, version=target)
         )
 
 
@@ -97,11 +97,11 @@ def _keep_images(desired: Desired, cluster: str) -> None:
     try:
         keep_images(open_target(cluster), desired)
     except PaictlError as error:
-        console.warning(spoken("could not record which images the machines have: {error}", error=error))
+        console.warning(localized("could not record which images the machines have: {error}", error=error))
 
 
 def _summary(done: Upgraded, cluster: str, version: str) -> str:
     if not done.steps:
-        return spoken("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version)
+        return localized("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version)
     message = "cluster {cluster} is at {version} ({count} machines changed)"
-    return spoken(message, cluster=cluster, version=version, count=len(done.steps))
+    return localized(message, cluster=cluster, version=version, count=len(done.steps))

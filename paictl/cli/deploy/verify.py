@@ -11,7 +11,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken
+from paictl.cli.console import Output, localized
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.progress import show_unlisted
@@ -101,7 +101,7 @@ def _findings(deployment: Deployment, client: KubeClient, image: str, seconds: f
     if certificates.found:
         first = min(certificates.found, key=lambda certificate: certificate.ends)
         ends = "the first certificate expires on {day}: {name} of {host}; masters renew theirs 30 days before"
-        console.info(spoken(ends, day=first.ends.date().isoformat(), name=first.name, host=first.host))
+        console.info(localized(ends, day=first.ends.date().isoformat(), name=first.name, host=first.host))
     return [
         *inside,
         *isolation,
@@ -116,7 +116,7 @@ def _findings(deployment: Deployment, client: KubeClient, image: str, seconds: f
 def _show(findings: Sequence[NodeCheck], *, machines: int) -> None:
     """The checks that did not pass, and how many did."""
     rows = [
-        (finding.node, finding.check, finding.verdict.value, said(finding.message))
+        (finding.node, finding.check, finding.verdict.value, localized(finding.message))
         for finding in findings
         if finding.verdict is not CheckState.OK
     ]
@@ -124,7 +124,7 @@ def _show(findings: Sequence[NodeCheck], *, machines: int) -> None:
         console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
     failed = sum(finding.verdict is CheckState.FAILED for finding in findings)
     console.write(
-        spoken("{well} of {count} checks passed on {machines} machines",
+        localized("{well} of {count} checks passed on {machines} machines",
                well=len(findings) - failed, count=len(findings), machines=machines)
     )  # fmt: skip
 
@@ -141,5 +141,5 @@ def _protections(cluster: str) -> Sequence[Protection]:
     try:
         return open_target(cluster).protections()
     except PaictlError as error:
-        console.warning(spoken("cannot tell whether tenants are protected from each other: {why}", why=str(error)))
+        console.warning(localized("cannot tell whether tenants are protected from each other: {why}", why=str(error)))
         return ()

@@ -46,11 +46,11 @@ def explain_pod(
     rows = explained(file, config, device)
     if output is Output.TABLE:
         for row in rows:
-            console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {console.said(row['why'])}"))
+            console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {console.localized(row['why'])}"))
             for key, value in row.items():
                 if key not in ("pod", "read", "why"):
                     words = _YES_NO[value] if isinstance(value, bool) else value
-                    console.write(f"  {console.said(key)}: {console.said(words)}")
+                    console.write(f"  {console.localized(key)}: {console.localized(words)}")
     else:
         console.write_data(rows, output)
     if any(row["read"] == "no" for row in rows):

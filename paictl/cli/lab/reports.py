@@ -9,7 +9,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken, write, write_data
+from paictl.cli.console import Output, localized, write, write_data
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.options import OutputOption
 from paictl.config.reading.source import read_bytes
@@ -89,18 +89,18 @@ def check_report(
         )
     for result in results if output is Output.TABLE else ():
         words = console.language()
-        write(spoken(
+        write(localized(
             "{file}: {verdict}; {name}, {labs}, {passed} of {checks} checks passed, digest {digest}…",
             file=result["file"], name=result["name"], labs=_labs(result["labs"], words), passed=result["passed"],
             verdict=say("class-inconsistent" if result["inconsistent"] else "class-consistent", words),
             checks=result["checks"], digest=result["digest"][:16],
         ))  # fmt: skip
         for problem in result["inconsistent"]:
-            write(f"  {said(problem)}")
+            write(f"  {localized(problem)}")
         if result["owners"]:
-            write(f"  {spoken('note: its jobs belong to {owners}', owners=listed(result['owners']))}")
+            write(f"  {localized('note: its jobs belong to {owners}', owners=listed(result['owners']))}")
     for finding in findings if output is Output.TABLE else ():
-        write(said(finding))
+        write(localized(finding))
     bad = bool(findings) or any(result["inconsistent"] for result in results)
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
 

@@ -136,7 +136,7 @@ def explain(
         message = text("the scheduler has stopped: {reason}", reason=error)
         raise PaictlError(message, where=str(ops), hint=hint) from error
     if output is ExplainFormat.TEXT:
-        console.write("\n".join(printable(console.said(line)) for line in report_lines(result)))
+        console.write("\n".join(printable(console.localized(line)) for line in report_lines(result)))
     else:
         console.write_data(report_data(result), console.Output(output))
     if result.situation not in (PodSituation.RUNNING, PodSituation.READY):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, progressing, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.runs import (
@@ -130,10 +130,10 @@ def _write(given: Comparison) -> None:
     labels = [label(run, runs) for run in runs]
     seeds = ", ".join(dict.fromkeys(str(run.seed) for run in runs))
     parts = dict.fromkeys((run.cluster, run.devices) for run in runs)
-    clusters = ", ".join(spoken("{name} ({devices} devices)", name=name, devices=number) for name, number in parts)
+    clusters = ", ".join(localized("{name} ({devices} devices)", name=name, devices=number) for name, number in parts)
     trace = given.trace
     write(
-        spoken(
+        localized(
             "{path} ({count:,} jobs, sha256 {sha256}) on {clusters}, seed {seeds}",
             path=trace.path,
             count=len(trace.jobs),

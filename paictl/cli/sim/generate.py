@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, write, write_data, write_table
+from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cli.sim.shared import write_files
 from paictl.sim.generate import MIXES
 from paictl.sim.generate import generate as generated
@@ -50,7 +50,7 @@ def generate(
             return
         write_table(
             ("MIX", "WHAT IT IS", "FROM", "OUR CHOICE"),
-            ((m.name, said(m.title), said(m.source), said(m.choices)) for m in MIXES.values()),
+            ((m.name, localized(m.title), localized(m.source), localized(m.choices)) for m in MIXES.values()),
         )
         return
     text = to_csv(generated(mix, jobs, seed, load))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, reflowed, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.sim.policies.parameters import described
 from paictl.sim.policies.table import known_policies, policy_class
@@ -44,11 +44,11 @@ def policies(
     if output is not Output.TABLE:
         write_data([_policy(kind) for kind in kinds], output)
         return
-    write_table(("POLICY", "KNOWS", "WHAT IT DOES"), ((kind.id, _knows(kind), said(kind.title)) for kind in kinds))
+    write_table(("POLICY", "KNOWS", "WHAT IT DOES"), ((kind.id, _knows(kind), localized(kind.title)) for kind in kinds))
 
 
 def _knows(kind: type[Policy]) -> str:
-    return ", ".join(sorted(ability.name.lower() for ability in kind.knows)) or said("nothing")
+    return ", ".join(sorted(ability.name.lower() for ability in kind.knows)) or localized("nothing")
 
 
 def _policy(kind: type[Policy]) -> dict[str, Any]:
@@ -69,29 +69,29 @@ def _about(kind: type[Policy]) -> list[str]:
 
 
 def _write_policy(kind: type[Policy]) -> None:
-    write(f"{kind.id}: {said(kind.title)}")
-    write(spoken("from: {paper}", paper=kind.paper))
+    write(f"{kind.id}: {localized(kind.title)}")
+    write(localized("from: {paper}", paper=kind.paper))
     write("")
     for paragraph in _about(kind):
-        write(reflowed(said(paragraph)))
+        write(reflowed(localized(paragraph)))
         write("")
     knows = sorted(kind.knows, key=lambda ability: ability.name)
     if knows:
-        write(said("Besides the user's request, it knows about a job:"))
+        write(localized("Besides the user's request, it knows about a job:"))
         for ability in knows:
-            write(f"  {ability.name.lower()}: {said(ability.value)}")
+            write(f"  {ability.name.lower()}: {localized(ability.value)}")
     else:
-        write(said("It knows nothing about a job except its user's request."))
+        write(localized("It knows nothing about a job except its user's request."))
     write("")
     write_table(
         ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
         (
-            (parameter.name, parameter.default, said(parameter.allowed), said(parameter.help))
+            (parameter.name, parameter.default, localized(parameter.allowed), localized(parameter.help))
             for parameter in described(kind.Parameters)
         ),
     )
     if kind.choices:
         write("")
-        write(said("Choices that the paper leaves open:"))
+        write(localized("Choices that the paper leaves open:"))
         for choice in kind.choices:
-            write(reflowed(f"- {said(choice)}"))
+            write(reflowed(f"- {localized(choice)}"))

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from paictl.cells.spec import ClusterSpec
-from paictl.cli.console import Output, info, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, progressing, write, write_data, write_table
 from paictl.cli.sim.runs import estimating, resumable
 from paictl.cli.sim.shared import read_trace
 from paictl.config.quotas.capacity import configuration
@@ -80,7 +80,7 @@ def _show(courses: list[PolicyRun], *, each_job: bool) -> None:
     write("")
     for course in courses:
         write(
-            spoken(
+            localized(
                 "{policy}: {pieces} free devices on partly used nodes on average",
                 policy=course.policy,
                 pieces=course.pieces,

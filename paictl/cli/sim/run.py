@@ -11,7 +11,7 @@ import typer
 
 from paictl import i18n
 from paictl.cli.command import App
-from paictl.cli.console import Output, progress, progressing, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, progress, progressing, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.runs import (
     ClusterOption,
@@ -84,7 +84,7 @@ def run(
         write_data(run_data(result, workload, given.figures[0], reproducible=reproducible), output)
         return
     write(
-        spoken(
+        localized(
             "{trace} ({count:,} jobs, sha256 {sha256}) on {cluster} ({devices} devices)",
             trace=trace,
             count=len(workload.jobs),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl import i18n
-from paictl.cli.console import info, language, said, warning, write_table
+from paictl.cli.console import info, language, localized, warning, write_table
 from paictl.cli.sim.shared import number, share, span, write_files
 from paictl.sim.checkpoints import KeptRuns
 from paictl.sim.page import page
@@ -157,7 +157,7 @@ def figure_rows(rows: Sequence[Figures]) -> Iterable[list[str]]:
     for words, field, show in ROWS:
         values = [getattr(row, field) for row in rows]
         if field in _ALWAYS or any(values) or (field == "interruptions" and None not in values):
-            yield [said(words), *map(show, values)]
+            yield [localized(words), *map(show, values)]
 
 
 def write_figures(labels: Sequence[str], rows: Sequence[Figures]) -> None:

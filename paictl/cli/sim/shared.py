@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl import i18n
-from paictl.cli.console import info, said, warning
+from paictl.cli.console import info, localized, warning
 from paictl.errors import PaictlError
 from paictl.sim.traces.load import FORMATS, load
 from paictl.sim.traces.source import packaged
@@ -71,7 +71,7 @@ def say_bad_rows(trace: Trace) -> None:
         )
     )
     for row in trace.bad[:_SHOWN_ROWS]:
-        info(f"  {trace.path}:{row.line}: {said(row.message)}")
+        info(f"  {trace.path}:{row.line}: {localized(row.message)}")
     if len(trace.bad) > _SHOWN_ROWS:
         info(
             i18n.text(

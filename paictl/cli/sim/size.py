@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, progressing, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.runs import (
     FailuresOption,
@@ -157,7 +157,7 @@ def _write(
         failing = any(trial.interruptions is not None for trial in answer.trials)
         write_table(
             (
-                spoken("NODES OF {name}" if cluster is None else "MORE NODES OF {name}", name=name),
+                localized("NODES OF {name}" if cluster is None else "MORE NODES OF {name}", name=name),
                 "DEVICES",
                 *(goal.text.upper() for goal in goals),
                 "MET",
@@ -168,7 +168,7 @@ def _write(
                     number(trial.nodes),
                     number(trial.devices),
                     *map(span, _seconds(trial.values)),
-                    said("yes" if trial.met else "no"),
+                    localized("yes" if trial.met else "no"),
                     *((number(trial.interruptions), share(trial.wasted)) if failing else ()),
                 )
                 for trial in sorted(answer.trials, key=lambda trial: trial.nodes)
@@ -178,12 +178,12 @@ def _write(
             info(answer.reason)
         write("")
     if best is None or best.smallest is None:
-        write(spoken("no number of nodes meets the targets"))
+        write(localized("no number of nodes meets the targets"))
         return
     words = ("{count} node of {devices} {type}", "{count} nodes of {devices} {type}")
     if cluster is not None:
         words = ("{count} more node of {devices} {type}", "{count} more nodes of {devices} {type}")
     nodes, offer = best.smallest.nodes, best.offer
-    write(said(counted(*words, nodes, devices=offer.devices, type=offer.type)))
+    write(localized(counted(*words, nodes, devices=offer.devices, type=offer.type)))
     if best.price is not None:
-        write(spoken("{price:,.2f} an hour", price=best.price))
+        write(localized("{price:,.2f} an hour", price=best.price))

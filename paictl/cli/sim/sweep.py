@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, info, progressing, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, info, localized, progressing, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.runs import (
     InflateOption,
@@ -97,7 +97,9 @@ def sweep(
 
 def _write(made: Sequence[Setting], runs: int) -> None:
     write(
-        spoken("{runs:,} runs; in brackets 95 % confidence intervals over traces, or over the seeds of one", runs=runs)
+        localized(
+            "{runs:,} runs; in brackets 95 % confidence intervals over traces, or over the seeds of one", runs=runs
+        )
     )
     write("")
     several, failing = len({setting.cluster for setting in made}) > 1, len({setting.failures for setting in made}) > 1
@@ -148,4 +150,4 @@ def _change(ratio: float | None) -> str:
 def _significant(given: Setting, metric: str) -> str:
     if metric not in given.against or given.against[metric].low is None:
         return "-"
-    return said("yes" if given.certain(metric) else "no")
+    return localized("yes" if given.certain(metric) else "no")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli.command import App
-from paictl.cli.console import Output, progress, said, spoken, write, write_data, write_table
+from paictl.cli.console import Output, localized, progress, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import FormatOption, packaged_traces, say_bad_rows, share, span
 from paictl.sim.specify import cluster_named
@@ -56,7 +56,7 @@ def traces(
 
 def _write_survey(survey: TraceSurvey) -> None:
     write(
-        spoken(
+        localized(
             "{path}: {format}, {jobs:,} jobs, sha256 {sha256}",
             path=survey.path,
             format=survey.format,
@@ -66,7 +66,7 @@ def _write_survey(survey: TraceSurvey) -> None:
     )
     rows = [
         ("submitted over", span(survey.span)),
-        ("demand", spoken("{hours:,.1f} device hours", hours=survey.demand / 3600)),
+        ("demand", localized("{hours:,.1f} device hours", hours=survey.demand / 3600)),
         ("mean duration", span(survey.mean)),
         *((f"{words} duration", span(value)) for words, value in survey.durations),
         ("tenants", f"{len(survey.tenants):,}"),
@@ -76,9 +76,9 @@ def _write_survey(survey: TraceSurvey) -> None:
         ("rows left out", f"{len(survey.bad):,}"),
     ]
     if survey.load is not None:
-        load = spoken("{share} of {devices:,} devices", share=share(survey.load), devices=survey.devices)
-        rows.append((spoken("load on {cluster}", cluster=survey.cluster), load))
-    write_table(("", ""), ((said(words), value) for words, value in rows))
+        load = localized("{share} of {devices:,} devices", share=share(survey.load), devices=survey.devices)
+        rows.append((localized("load on {cluster}", cluster=survey.cluster), load))
+    write_table(("", ""), ((localized(words), value) for words, value in rows))
     write("")
     write_table(("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
         (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / survey.jobs), f"{row.demand / 3600:,.1f}",
@@ -112,12 +112,12 @@ def _write_formats(output: Output) -> None:
         (
             (
                 entry.name,
-                said(entry.title),
-                said(entry.unit),
-                said("published file" if entry.published else "documented columns"),
+                localized(entry.title),
+                localized(entry.unit),
+                localized("published file" if entry.published else "documented columns"),
             )
             for entry in FORMATS
         ),
     )  # fmt: skip
     write("")
-    write(spoken("Bundled with paictl, by name: {names}", names=", ".join(own)))
+    write(localized("Bundled with paictl, by name: {names}", names=", ".join(own)))

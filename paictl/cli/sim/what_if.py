@@ -11,9 +11,8 @@ from paictl.cli.command import App
 from paictl.cli.console import (
     Output,
     info,
+    localized,
     progressing,
-    said,
-    spoken,
     warning,
     write,
     write_data,
@@ -162,7 +161,7 @@ def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list
 
 def _write(given: WhatIf) -> None:
     write(
-        spoken(
+        localized(
             "{path} ({count:,} jobs, sha256 {sha256})",
             path=given.trace.path,
             count=len(given.trace.jobs),
@@ -171,7 +170,7 @@ def _write(given: WhatIf) -> None:
     )
     old, new = given.old, given.new
     write(
-        spoken(
+        localized(
             "old: {old} ({before} devices); new: {new} ({after} devices)",
             old=old.cluster,
             before=old.devices,
@@ -230,4 +229,4 @@ def _write_jobs(title: str, tenants: tuple[TenantChange, ...], side: str) -> Non
 
 
 def _waited(millis: int | None) -> str:
-    return said("never ends") if millis is None else span(millis / 1000)
+    return localized("never ends") if millis is None else span(millis / 1000)

@@ -17,7 +17,7 @@ from paictl.i18n import text, translated
 from paictl.operate import explaining
 from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
-from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, problem_data, said
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, message_answer, problem_data
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.tenants import Tenants, request_for
 from paictl.workload.tags import LONGEST_TAG
@@ -55,7 +55,7 @@ def submit_job(call: Call) -> JobView:
 def submit(call: Call) -> Answer:
     """Take a job."""
     name = submit_job(call).key.partition("~")[2]
-    return said(f"update job {name} successfully", 202)
+    return message_answer(f"update job {name} successfully", 202)
 
 
 def query_of(call: Call) -> JobQuery:
@@ -155,7 +155,7 @@ def execute(call: Call) -> Answer:
             raise ApiError(501, "NotImplementedError", said_no)
     else:
         call.cluster.stop_job(view.key)
-    return said(f"execute job {call.path['job']} successfully", 202)
+    return message_answer(f"execute job {call.path['job']} successfully", 202)
 
 
 def add_tag(call: Call) -> Answer:
@@ -173,13 +173,13 @@ def _tagged(call: Call, change: str) -> Answer:
     if not isinstance(value, str):
         raise bad(text("value must be a tag"))
     call.cluster.tag_job(found_job(call).key, **{change: [value]})
-    return said(f"update tags of job {call.path['job']} successfully")
+    return message_answer(f"update tags of job {call.path['job']} successfully")
 
 
 def attempts_health(call: Call) -> Answer:
     """Attempts are known of every job that is."""
     found_job(call)
-    return said("ok")
+    return message_answer("ok")
 
 
 def attempts(call: Call) -> Answer:

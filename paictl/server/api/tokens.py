@@ -14,7 +14,7 @@ from paictl.errors import PaictlError
 from paictl.i18n import in_language, text
 from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
 from paictl.remote.oidc.provider import ProviderTokens
-from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, message_answer
 from paictl.server.federation import LINE, Federation
 from paictl.server.routing import Access, Handler, Operation, Route
 from paictl.server.signing import SignIns
@@ -56,7 +56,7 @@ def _span(fields: Mapping[str, Any]) -> timedelta | None:
 def logout(call: Call) -> Answer:
     """The token that was shown is worth nothing from now on."""
     call.cluster.users.remove_tokens([call.me.token.digest])
-    return said("Logout successfully")
+    return message_answer("Logout successfully")
 
 
 def tokens(call: Call) -> Answer:
@@ -86,7 +86,7 @@ def revoked(call: Call) -> Answer:
     """A token of the caller's is worth nothing from now on; it is named by its id or by itself."""
     if not revoke(call.cluster.users, call.me.name, call.path["token"]):
         raise ApiError(403, "ForbiddenUserError", text("you have no such token"))
-    return said("revoke successfully")
+    return message_answer("revoke successfully")
 
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:

@@ -10,7 +10,7 @@ from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import ClusterError, ConflictError, UnreachableError
 from paictl.i18n import text
 from paictl.operate.users import accounts
-from paictl.server.calls import Answer, ApiError, Call, answer_to, bad, json_answer, said
+from paictl.server.calls import Answer, ApiError, Call, answer_to, bad, json_answer, message_answer
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
 
@@ -84,7 +84,7 @@ def create(call: Call) -> Answer:
     except ConflictError as error:
         more = {"hint": error.hint} if error.hint else {}
         raise ApiError(409, "ConflictUserError", error.message, **more) from None
-    return said("User is created successfully", 201)
+    return message_answer("User is created successfully", 201)
 
 
 def update(call: Call) -> Answer:
@@ -108,7 +108,7 @@ def update(call: Call) -> Answer:
         accounts.update(call.cluster.users, name, change)
     except LastAdministratorError as error:
         raise ApiError(403, "RemoveAdminError", error.message) from None
-    return said(f"update user {name} successfully", 201)
+    return message_answer(f"update user {name} successfully", 201)
 
 
 def remove(call: Call) -> Answer:
@@ -118,7 +118,7 @@ def remove(call: Call) -> Answer:
         accounts.remove(call.cluster.users, name)
     except LastAdministratorError as error:
         raise ApiError(403, "RemoveAdminError", error.message) from None
-    return said("user is removed successfully")
+    return message_answer("user is removed successfully")
 
 
 def update_self_with(sign_ins: SignIns) -> Route:
@@ -140,7 +140,7 @@ def update_self_with(sign_ins: SignIns) -> Route:
         if change.password is not None:
             proven = sign_ins.account(call, me.name, _string(data, "oldPassword", ""))
         accounts.update(call.cluster.users, me.name, change, proven)
-        return said(f"update user {me.name} successfully", 201)
+        return message_answer(f"update user {me.name} successfully", 201)
 
     operation = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
     return Route("PUT", "/api/v2/users/me", Access.USER, update_self, operation, slow=True)
@@ -171,7 +171,7 @@ def join(call: Call) -> Answer:
     names = _names(call, {"groupname": [_string(call.fields(), "groupname")]}, "groupname")
     name = _account(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, names)
-    return said(f"User {name} is added into group {names[0]}", 201)
+    return message_answer(f"User {name} is added into group {names[0]}", 201)
 
 
 def leave(call: Call) -> Answer:
@@ -179,7 +179,7 @@ def leave(call: Call) -> Answer:
     group_name = _string(call.fields(), "groupname")
     name = _account(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, (), (group_name,))
-    return said(f"User {name} is removed from group {group_name[:80]}", 201)
+    return message_answer(f"User {name} is removed from group {group_name[:80]}", 201)
 
 
 def grants(call: Call) -> Answer:
@@ -187,7 +187,7 @@ def grants(call: Call) -> Answer:
     names = tuple(sorted(set(_names(call, call.fields(), "grouplist"))))
     name = _account(call, call.path["user"]).name
     accounts.change(call.cluster.users, name, lambda account: replace(account, vcs=names))
-    return said("update user grouplist successfully", 201)
+    return message_answer("update user grouplist successfully", 201)
 
 
 def no_groups(_call: Call) -> Answer:

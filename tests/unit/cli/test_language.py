@@ -92,7 +92,9 @@ def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogu
 
 def test_a_text_without_chinese_is_listed_with_its_place(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
-    module.write_text('text("no node {name!r}", name=name)\nspoken("nobody has translated {this}")\n', encoding="utf-8")
+    module.write_text(
+        'text("no node {name!r}", name=name)\nlocalized("nobody has translated {this}")\n', encoding="utf-8"
+    )
     assert list(missing(tmp_path)) == [(module, 2, "nobody has translated {this}")]
 
 

@@ -41,7 +41,7 @@ def texts(path: Path) -> Iterator[str]:
         of = node.func.value if isinstance(node.func, ast.Attribute) else None
         first = node.args[:1]
         by_key = name in ("text", "counted") and (of is None or (isinstance(of, ast.Name) and of.id == "i18n"))
-        if by_key or name in ("spoken", "said", "warning", "info"):
+        if by_key or name in ("localized", "warning", "info"):
             yield from found(first)
         elif name.endswith("Error") and name not in OURS:
             yield from found([*first, *(word.value for word in node.keywords if word.arg == "hint")])

@@ -32,7 +32,7 @@ from paictl.cli.cluster.picture.marks import (
     padded,
 )
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.segments import Line
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
@@ -82,18 +82,18 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         yield from flow(([("bold", word)] for word in printable(picture.note).split()), width, gap=" ")
     away = [node for node in picture.nodes if node.condition is not NodeCondition.READY]
     if away:
-        words: list[Line] = [[("", said("not ready:"))]]
+        words: list[Line] = [[("", localized("not ready:"))]]
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
         yield from flow([*words, *_others(len(away), "paictl node list")], width)
     for window in picture.windows[:_FEW_ROWS]:
-        said_of_it = spoken(
+        said_of_it = localized(
             "maintenance {name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes, 4),
             start=_clock(window.start), end=_clock(window.end),
         )  # fmt: skip
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
     yield from _others(len(picture.windows), "paictl maintenance list")
     for reservation in picture.reservations[:_FEW_ROWS]:
-        said_of_it = spoken(
+        said_of_it = localized(
             "reservation {name}: {size} from {start} to {end}", name=reservation.name, size=reservation.kept,
             start=_clock(reservation.start), end=_clock(reservation.end),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
 def _others(number: int, see: str) -> Iterator[Line]:
     """How many of some things are not among the first, and which command lists them; nothing if all are."""
     if number > _FEW_ROWS:
-        yield [("", spoken("and {count} more: {see}", count=number - _FEW_ROWS, see=see))]
+        yield [("", localized("and {count} more: {see}", count=number - _FEW_ROWS, see=see))]
 
 
 def _clock(at: datetime) -> str:
@@ -119,7 +119,7 @@ def _counts(picture: Picture) -> Iterator[Line]:
     jobs = Counter(job.state for job in picture.jobs)
     yield [(HEADING, cut(picture.cluster, NAME))]
     yield [("", picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S"))]
-    devices = spoken(
+    devices = localized(
         "{all} devices: {used} used ({without} without guarantee), {free} free",
         all=len(leaves),
         used=states[CellState.USED] + states[CellState.RESERVING],
@@ -128,11 +128,11 @@ def _counts(picture: Picture) -> Iterator[Line]:
     )
     yield [("", devices)]
     if bad := sum(not leaf.healthy for leaf in leaves):
-        yield [(BAD_STYLE, spoken("{number} bad", number=bad))]
+        yield [(BAD_STYLE, localized("{number} bad", number=bad))]
     if reserved := states[CellState.RESERVED] + states[CellState.RESERVING]:
-        yield [("", spoken("{number} reserved", number=reserved))]
+        yield [("", localized("{number} reserved", number=reserved))]
     running, waiting = jobs[JobState.RUNNING], jobs[JobState.WAITING]
-    yield [("", spoken("jobs: {running} running, {waiting} waiting", running=running, waiting=waiting))]
+    yield [("", localized("jobs: {running} running, {waiting} waiting", running=running, waiting=waiting))]
 
 
 def _condition(node: NodeView, picture: Picture) -> str:
@@ -155,7 +155,10 @@ def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell
 def _title(words: str, cells: Sequence[PhysicalCellStatus]) -> Line:
     leaves = [leaf for cell in cells for leaf in cell.leaves()]
     used = sum(bool(leaf.job) for leaf in leaves)
-    return [(HEADING, cut(words, 40)), ("", "  " + spoken("{used} of {all} devices used", used=used, all=len(leaves)))]
+    return [
+        (HEADING, cut(words, 40)),
+        ("", "  " + localized("{used} of {all} devices used", used=used, all=len(leaves))),
+    ]
 
 
 def _name_width(nodes: Iterable[PhysicalCellStatus]) -> int:
@@ -170,7 +173,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
         yield from flow(([("dim", word)] for word in _shape(statuses[0])), width, indent="  ", gap=" ")
         for node in statuses:
             view = nodes.get(node.name)
-            condition = said("not there") if view is None else view.condition.value
+            condition = localized("not there") if view is None else view.condition.value
             after = "" if condition == NodeCondition.READY else f"  {condition}"
             rows = _labelled(node.name, _grouped(node, marks), name, width)
             for number, row in enumerate(rows):
@@ -226,16 +229,16 @@ def _dense(chain: ChainPicture, marks: Marks, width: int) -> Iterator[Line]:
 
 
 def _legend(marks: Marks, width: int) -> Iterator[Line]:
-    what = said("job, guaranteed") if marks.by is By.JOB else said("virtual cluster, guaranteed")
+    what = localized("job, guaranteed") if marks.by is By.JOB else localized("virtual cluster, guaranteed")
     yield from flow(
         [
             [("bold", "A"), ("", f" {what}")],
-            [("bold", "a"), ("", " " + said("without guarantee"))],
-            [("dim", FREE), ("", " " + said("free"))],
-            [(BAD_STYLE, BAD), ("", " " + said("bad"))],
-            [(RESERVED_STYLE, RESERVED), ("", " " + said("reserved"))],
-            [(RESERVED_STYLE, RESERVING), ("", " " + said("reserved, still used"))],
-            [("", f"{OTHER} " + said("no letter left"))],
+            [("bold", "a"), ("", " " + localized("without guarantee"))],
+            [("dim", FREE), ("", " " + localized("free"))],
+            [(BAD_STYLE, BAD), ("", " " + localized("bad"))],
+            [(RESERVED_STYLE, RESERVED), ("", " " + localized("reserved"))],
+            [(RESERVED_STYLE, RESERVING), ("", " " + localized("reserved, still used"))],
+            [("", f"{OTHER} " + localized("no letter left"))],
         ],
         width,
     )

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from paictl import i18n
 from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.marks import BAD_STYLE, HEADING, INDENT, Marks, clipped, cut, flow, padded
-from paictl.cli.console import said, spoken
+from paictl.cli.console import localized
 from paictl.cli.segments import Line, Segment
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Picture, PromisedCell, PromiseState, VcPicture
@@ -27,7 +27,7 @@ def vc_table(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
     if not picture.vcs:
         return
     columns = ("VIRTUAL CLUSTER", "promised", "used", "extra", "waiting", "doomed")
-    rows: list[list[Segment]] = [[(HEADING, said(name)) for name in ("", *columns)]]
+    rows: list[list[Segment]] = [[(HEADING, localized(name)) for name in ("", *columns)]]
     for vc in picture.vcs:
         own: Segment = (marks.style(vc.name), marks.letter(vc.name)) if marks.by is By.VC else ("", "")
         numbers: list[Segment] = [("", str(number)) for number in (vc.quota, vc.used, vc.extra, vc.waiting)]
@@ -52,9 +52,11 @@ def _bar(vc: VcPicture) -> Line:
 def vc_cells(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
     """Every preassigned cell of every virtual cluster: who uses its leaves, and which physical cell serves it."""
     for vc in picture.vcs:
-        words = [spoken("{used} of {all} used", used=vc.used, all=vc.quota)]
-        words += [spoken("+{number} without guarantee", number=vc.extra)] if vc.extra else []
-        words += [said(i18n.counted("{count} job waiting", "{count} jobs waiting", vc.waiting))] if vc.waiting else []
+        words = [localized("{used} of {all} used", used=vc.used, all=vc.quota)]
+        words += [localized("+{number} without guarantee", number=vc.extra)] if vc.extra else []
+        words += (
+            [localized(i18n.counted("{count} job waiting", "{count} jobs waiting", vc.waiting))] if vc.waiting else []
+        )
         name: Segment = (marks.style(vc.name), f" {marks.letter(vc.name)} ") if marks.by is By.VC else ("", "")
         title: Line = [(HEADING, f"VC {cut(vc.name, 30)}"), name, ("", f"  {', '.join(words)}")]
         yield [segment for segment in title if segment[1]]
@@ -71,17 +73,17 @@ def _cell_lines(cell: PromisedCell, marks: Marks, widths: tuple[int, int], width
     leaves: Line = [marks.user(user, Hold.GUARANTEED) if user else ("dim", ".") for user in cell.users]
     words: list[Segment] = []
     if cell.pinned:
-        words.append(("", spoken("pinned as {cell}", cell=printable(cell.pinned))))
+        words.append(("", localized("pinned as {cell}", cell=printable(cell.pinned))))
     if cell.state is PromiseState.DOOMED:
-        words.append((BAD_STYLE, said("doomed: only bad hardware is left")))
+        words.append((BAD_STYLE, localized("doomed: only bad hardware is left")))
     elif not cell.healthy:
-        words.append((BAD_STYLE, said("on bad hardware")))
+        words.append((BAD_STYLE, localized("on bad hardware")))
     if cell.physical:
         words.append(("", f"= {printable(cell.physical)}"))
     before: Line = [("", f"{INDENT}{padded(cell.kind, min(kind, 24))}  ")]
     items: list[Line] = [[*before, *leaves, ("", " " * (size - len(leaves)))], *([word] for word in words)]
     if size + min(kind, 24) + 4 > width:  # too long for a line of its own; who is there says the physical picture
-        items[0] = [*before, ("", spoken("{used} of {all} used", used=cell.used, all=len(cell.users)))]
+        items[0] = [*before, ("", localized("{used} of {all} used", used=cell.used, all=len(cell.users)))]
     yield from flow(items, width, gap=INDENT)
 
 
@@ -95,7 +97,7 @@ def job_table(picture: Picture, marks: Marks, width: int, limit: int) -> Iterato
     chosen = sorted([*waiting, *running][:limit], key=lambda job: job.number)
     places = _places(picture)
     rows: list[list[Segment]] = [
-        [(HEADING, said(name)) for name in ("", "JOB", "VC", "priority", "devices", "state", "since", "")]
+        [(HEADING, localized(name)) for name in ("", "JOB", "VC", "priority", "devices", "state", "since", "")]
     ]
     rows += [_job_row(job, picture, marks, places.get(job.key, {})) for job in chosen]
     lines = _table(rows, right=(4,))
@@ -103,7 +105,7 @@ def job_table(picture: Picture, marks: Marks, width: int, limit: int) -> Iterato
         yield clipped(line, width)
     if len(live) > len(chosen):
         yield from flow(
-            [[("dim", spoken("and {number} more: paictl job list", number=len(live) - len(chosen)))]],
+            [[("dim", localized("and {number} more: paictl job list", number=len(live) - len(chosen)))]],
             width,
             indent=INDENT,
         )
@@ -130,9 +132,9 @@ def _job_row(job: JobView, picture: Picture, marks: Marks, nodes: dict[str, Hold
     since = job.started if runs and job.started is not None else job.submitted
     notes = [", ".join(map(printable, nodes))] if nodes else []
     if job.used and not nodes:
-        notes.append(said("outside all cells"))
-    notes += [said(hold.value)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
-    notes += [spoken("preempted {number}x", number=job.preemptions)] if job.preemptions else []
+        notes.append(localized("outside all cells"))
+    notes += [localized(hold.value)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
+    notes += [localized("preempted {number}x", number=job.preemptions)] if job.preemptions else []
     return [
         letter, ("", cut(job.key, 28)), ("", cut(job.vc, 14)), ("", cut(job.priority, 8)), ("", str(job.devices)),
         ("", job.state.value), ("", span_text(picture.now - since)), ("dim", "; ".join(notes)),
