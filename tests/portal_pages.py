@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.browser import Page
 
 AXE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paictl" / "axe-core" / "axe.min.js"
-NAVIGATION = ["Home", "Jobs", "Submit", "Templates", "Cluster", "Usage", "Administration"]
+NAVIGATION = ["Home", "Jobs", "Submit", "Templates", "Cluster", "Device hours", "Administration"]
 SHOWN = {
     "/": "Home",
     "/jobs": "Jobs",

@@ -49,7 +49,7 @@ STEPS = (
         ),
     ),
     Step(
-        "Three jobs: one a virtual cluster, and an urgent one that preempts within its own:",
+        "Three jobs: one in each virtual cluster, and an urgent one that preempts within its own:",
         (
             "job submit examples/lab/jobs/test.yaml --name first --vc research --user ann",
             "job submit examples/lab/jobs/test.yaml --name other --vc default --user ben",
@@ -62,7 +62,7 @@ STEPS = (
     Step("Five minutes later the urgent one has ended, and the other starts again:", ("cluster tick 5m", "job list")),
     Step("The cluster is not needed any more:", ("cluster down --yes",)),
     Step(
-        "One of the sixteen guided labs, played for you and verified:",
+        "One of the guided labs, played for you and verified:",
         ("lab run 03 --fast --lang en",),
     ),
 )

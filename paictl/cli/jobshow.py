@@ -33,7 +33,8 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
         return
     head = localized("job {job}: {state}", job=job.key, state=job.state.value)
     write(clauses([head, localized(reasons(job.reason))] if job.reason else [head]))
-    preempted = localized(", {count} preempted", count=job.preemptions) if job.preemptions else ""
+    times = counted(", preempted {count} time", ", preempted {count} times", job.preemptions)
+    preempted = localized(times) if job.preemptions else ""
     devices = counted("{count} device", "{count} devices", job.devices)
     write(
         localized(
@@ -41,8 +42,8 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
             vc=job.vc, priority=job.priority, used=job.used, devices=devices, attempt=job.attempt + 1,
         ) + preempted
     )  # fmt: skip
-    times = [("submitted", job.submitted), ("started", job.started), ("ended", job.ended)]
-    write(clauses(f"{localized(word)} {clock_text(at)}" for word, at in times if at is not None))
+    moments = [("submitted", job.submitted), ("started", job.started), ("ended", job.ended)]
+    write(clauses(f"{localized(word)} {clock_text(at)}" for word, at in moments if at is not None))
     if job.ends_by is not None:
         until, limit = clock_text(job.ends_by), span_text(job.max_run_time)
         write(localized("runs until {until} at the latest (maxRunTime {limit})", until=until, limit=limit))

@@ -32,7 +32,7 @@ def detail(event: Event) -> str:
         case EventKind.RETRIED if "next" in data:
             return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
         case EventKind.DEMOTED if "by" in data:
-            return text("lost its guarantee to {job} and runs on", job=data["by"])
+            return text("lost its guarantee to {job} but keeps running", job=data["by"])
         case EventKind.PUSHED if "version" in data and data.get("note"):
             return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
         case EventKind.BUDGET_WARNING | EventKind.BUDGET_SPENT if "budget" in data:
@@ -102,7 +102,7 @@ def _maintenance(event: Event) -> Text:
         window = text("maintenance ({window}): {reason}", window=data["window"], reason=data["reason"])
     if "nodes" not in data:
         return window
-    message = "{window}: it has to leave {nodes}, and starts again elsewhere then"
+    message = "{window}: it must leave {nodes} then, and will start again elsewhere"
     return text(message, window=window, nodes=", ".join(data["nodes"]))
 
 

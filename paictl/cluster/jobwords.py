@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.values import ClusterError, ConflictError, JobState, NoJobError, TaskPlace
-from paictl.i18n import did_you_mean, listed, text
+from paictl.i18n import counted, did_you_mean, listed, text
 from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
 from paictl.workload.tasklimits import tasks_by_user
@@ -92,22 +92,22 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
             )
     most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
     largest = max((group.leaves for group in plan.groups.values()), default=0)
+    needed = counted("{count} device", "{count} devices", largest)
     lent = rules.borrowing.devices.get(plan.vc) if plan.priority < 0 else None
     if lent is not None and largest > lent:
         raise ClusterError(
             text(
-                "job {job} can never run: it needs {devices} devices at once, and virtual cluster {vc} may "
-                "borrow {most}",
-                job=f"{user}~{plan.job}", devices=largest, vc=plan.vc, most=lent,
+                "job {job} can never run: it needs {devices} at once, and virtual cluster {vc} may borrow {most}",
+                job=f"{user}~{plan.job}", devices=needed, vc=plan.vc, most=lent,
             ),
             hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
         )  # fmt: skip
     if most is not None and largest > most:
         raise ClusterError(
             text(
-                "job {job} can never run: it needs {devices} devices at once, and user {user} may hold "
+                "job {job} can never run: it needs {devices} at once, and user {user} may hold "
                 "{most} guaranteed devices in virtual cluster {vc}",
-                job=f"{user}~{plan.job}", devices=largest, user=user, most=most, vc=plan.vc,
+                job=f"{user}~{plan.job}", devices=needed, user=user, most=most, vc=plan.vc,
             ),
             hint=text("submit it without a guarantee (--priority oppo), or ask an administrator for a higher limit"),
         )  # fmt: skip

@@ -203,7 +203,9 @@ def start_lines(start: LatestStart | None) -> list[Text]:
     lines = [text("it starts at {at} at the latest", at=start.at)]
     if start.place:
         lines.append(text("it is number {number} in the line of its virtual cluster", number=start.place))
-    lines += [text("then {job} has ended, at {at} at the latest", job=job, at=at) for job, at in _merged(start.ends)]
+    lines += [
+        text("by then {job} will have ended, at {at} at the latest", job=job, at=at) for job, at in _merged(start.ends)
+    ]
     return lines
 
 

@@ -229,7 +229,7 @@ def _lost(group: Group, book: Book) -> str:
         how = f"as opportunistic: VC {group.vc} has no cells for it in the present configuration"
     else:
         how = "unaccounted: the present configuration does not have all of its devices, or other pods hold them"
-    return f"group {group.name} lost its guarantee and runs on {how}"
+    return f"group {group.name} lost its guarantee and keeps running {how}"
 
 
 def _was_promised(group: Group, book: Book) -> bool:

@@ -188,7 +188,9 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
     if explanation is None:
         return None
     longest = [] if explanation.longest is None else [_indented(longest_line(explanation.longest))]
-    head = text("Pod {pod} waits for maintenance: it would still be running when it starts.", pod=entry.ref.key)
+    head = text(
+        "Pod {pod} waits for maintenance: it would still be running when the maintenance starts.", pod=entry.ref.key
+    )
     return {
         "situation": "maintenance", "group": request.group, "longest": explanation.longest,
         "text": [head, *map(_indented, closing_lines(explanation.windows)), *longest],

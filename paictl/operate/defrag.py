@@ -231,7 +231,7 @@ def _refused(room: RoomOutcome) -> Text:
     wanted, refusal = room_name(room), room.refusal
     match refusal.obstacle:
         case Obstacle.NO_PLACE:
-            return text("{cells}: no moves make them free, because the moved gangs find no other place", cells=wanted)
+            return text("{cells}: no move frees them, because the moved gangs would have no other place", cells=wanted)
         case Obstacle.UNUSABLE if refusal.fixed:
             return text("{cells}: at most {most} can be made free; these gangs cannot be moved: {gangs}",
                         cells=wanted, most=refusal.most, gangs=listed(refusal.fixed, 4))  # fmt: skip

@@ -91,7 +91,8 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             return (
                 text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
                      job=answer.job, reason=answer.reason),
-                text("stop it and submit it again for what there is: paictl job stop {job}", job=answer.job),
+                text("stop it, and submit it again for cells that the configuration has: paictl job stop {job}",
+                     job=answer.job),
             )  # fmt: skip
         case JobSituation.STARTING if answer.reason:
             return (
@@ -117,7 +118,10 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             sentence = text("job {job} waits: {reason}", job=answer.job, reason=answer.reason)
             return sentence, None if answer.longest is None else longest_line(answer.longest)
         case JobSituation.MAINTENANCE:
-            sentence = text("job {job} waits for maintenance: it would still be running when it starts", job=answer.job)
+            sentence = text(
+                "job {job} waits for maintenance: it would still be running when the maintenance starts",
+                job=answer.job,
+            )
             if answer.longest is None:
                 return sentence, None
             return sentence, longest_line(answer.longest)

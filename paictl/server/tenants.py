@@ -15,7 +15,7 @@ from typing import Any, Final
 from paictl.cluster.interface import Event, JobRequest, JobState, JobView
 from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.cluster.scheduling import JobExplanation, LatestStart
-from paictl.i18n import Text, counted, text
+from paictl.i18n import Text, counted, listed, text
 from paictl.scheduler.explain.data import ANOTHER, Change, Explanation, JointMove
 from paictl.scheduler.scratch import ChangeOutcome, Holder
 from paictl.server.calls import ApiError, Call
@@ -154,8 +154,12 @@ def request_for(call: Call, data: Mapping[str, object]) -> JobRequest:
     defaults = data.get("defaults")
     vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
     if not call.me.may_submit_to(str(vc)):
-        raise ApiError(
-            403, "ForbiddenUserError",
-            text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80]),
+        vcs = call.me.account.vcs
+        message = (
+            text("user {user} may not submit to virtual cluster {vc}, only to: {vcs}",
+                 user=call.me.name, vc=str(vc)[:80], vcs=listed(vcs))
+            if vcs
+            else text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80])
         )  # fmt: skip
+        raise ApiError(403, "ForbiddenUserError", message)
     return JobRequest(call.me.name, data)

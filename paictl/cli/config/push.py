@@ -157,12 +157,12 @@ def show_plan(made: PushPlan, *, table: bool = False) -> None:
 
 HARM: Final = {
     JobImpact.NO_GUARANTEE: (
-        "{count} job then runs on without its guarantee: {jobs}",
-        "{count} jobs then run on without their guarantee: {jobs}",
+        "{count} job will keep running without its guarantee: {jobs}",
+        "{count} jobs will keep running without their guarantee: {jobs}",
     ),
     JobImpact.NO_CELL: (
-        "{count} job then runs on devices that the scheduler does not know: {jobs}",
-        "{count} jobs then run on devices that the scheduler does not know: {jobs}",
+        "{count} job will keep running on devices that the scheduler does not know: {jobs}",
+        "{count} jobs will keep running on devices that the scheduler does not know: {jobs}",
     ),
     JobImpact.NO_VC: (
         "{count} job then waits for a virtual cluster that is gone: {jobs}",

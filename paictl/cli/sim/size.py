@@ -18,7 +18,7 @@ from paictl.cli.sim.runs import (
 )
 from paictl.cli.sim.shared import FormatOption, TraceArgument, number, read_trace, share, span
 from paictl.errors import ExitCode
-from paictl.i18n import text
+from paictl.i18n import counted, text
 from paictl.sim import sizing
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _write(
         failing = any(trial.interruptions is not None for trial in answer.trials)
         write_table(
             (
-                localized("NODES OF {name}").format(name=name),
+                localized("NODES OF {name}" if cluster is None else "MORE NODES OF {name}", name=name),
                 "DEVICES",
                 *(goal.text.upper() for goal in goals),
                 "MET",
@@ -180,7 +180,10 @@ def _write(
     if best is None or best.smallest is None:
         write(localized("no number of nodes meets the targets"))
         return
-    words = "{nodes:,} nodes of {devices} {type}" if cluster is None else "{nodes:,} nodes of {devices} {type} more"
-    write(localized(words).format(nodes=best.smallest.nodes, devices=best.offer.devices, type=best.offer.type))
+    words = ("{count} node of {devices} {type}", "{count} nodes of {devices} {type}")
+    if cluster is not None:
+        words = ("{count} more node of {devices} {type}", "{count} more nodes of {devices} {type}")
+    nodes, offer = best.smallest.nodes, best.offer
+    write(localized(counted(*words, nodes, devices=offer.devices, type=offer.type)))
     if best.price is not None:
         write(localized("{price:,.2f} an hour", price=best.price))

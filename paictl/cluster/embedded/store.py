@@ -105,7 +105,9 @@ class Store:
         """
         if cls.exists(folder):
             raise ConflictError(
-                "a cluster is already up here", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
+                "a cluster is already up here",
+                where=str(folder),
+                hint="take it down first: paictl cluster down; or use --state DIR",
             )
         with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -101,7 +101,9 @@ class WithWindows:
         window = self.windows.find(timer.subject)
         if timer.kind == WINDOW_NOTICE:
             for key, nodes in self._leaving(window).items():
-                message = f"{window_words(window)}: it has to leave {', '.join(nodes)}, and starts again elsewhere then"
+                message = (
+                    f"{window_words(window)}: it must leave {', '.join(nodes)} then, and will start again elsewhere"
+                )
                 self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", message, window=window.name, nodes=nodes,
                           reason=window.reason)  # fmt: skip
         elif timer.kind == WINDOW_BEGIN:

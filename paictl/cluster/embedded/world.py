@@ -205,7 +205,7 @@ class World(WithWindows, WithReservations, WithHardware):
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = who = self._who(preemptor)
-                    self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
+                    self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} but keeps running", by=who)
 
     def _say_repaired(self, job: LiveJob, ref: TaskRef, repair: TaskRepair) -> None:
         seconds = (self.now - repair.lost) / 1000

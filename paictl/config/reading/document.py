@@ -62,11 +62,18 @@ class Document:
         """Plain values of the whole document."""
         return None if self.root is None else to_data(self.root)
 
+    @property
+    def is_manifest(self) -> bool:
+        """Whether an object of Kubernetes stands where a job or any known file should."""
+        return self.kind in (FileKind.JOB, FileKind.UNKNOWN) and "apiVersion" in self.top and "kind" in self.top
+
     @cached_property
     def violations(self) -> list[Violation]:
-        """Where the document breaks its schema; empty for kinds without one."""
+        """Where the document breaks its schema; empty for kinds without one, and for objects of Kubernetes."""
         name = SCHEMA_NAMES.get(self.kind)
-        return [] if name is None or self.root is None else violations(self.root, self.data, name)
+        if name is None or self.root is None or self.is_manifest:
+            return []
+        return violations(self.root, self.data, name)
 
 
 @frozen_caching

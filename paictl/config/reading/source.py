@@ -13,15 +13,19 @@ import sys
 import unicodedata
 from bisect import bisect_right
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import Text, text
+from paictl.i18n import Text, did_you_mean, text
 
 MAX_BYTES = 32 * 1024 * 1024
 """Largest file that is read; a hived configuration of 16,384 nodes with every device listed has 4 MB."""
+
+MAX_BESIDE = 1000
+"""Files of a folder with which the name of a missing one is compared."""
 
 STDIN = "-"
 
@@ -206,7 +210,7 @@ def read_bytes(path: str) -> bytes:
     except IsADirectoryError:
         raise PaictlError("is a folder, not a file", where=path) from None
     except FileNotFoundError:
-        raise PaictlError("no such file or folder", where=path, hint="check the path") from None
+        raise PaictlError("no such file or folder", where=path, hint=_near(Path(path))) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise PaictlError(
@@ -215,6 +219,15 @@ def read_bytes(path: str) -> bytes:
     if len(data) > MAX_BYTES:
         raise _too_large(path, text("more than {most:,}", most=MAX_BYTES))
     return data
+
+
+def _near(missing: Path) -> str:
+    """What to do about a file that is not there: name the one beside it that was probably meant."""
+    try:
+        beside = [entry.name for entry in islice(missing.parent.iterdir(), MAX_BESIDE)]
+    except OSError:
+        return "check the path"
+    return did_you_mean(missing.name, beside) or "check the path"
 
 
 def _too_large(path: str, size: str) -> PaictlError:

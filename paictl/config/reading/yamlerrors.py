@@ -21,6 +21,7 @@ HINT = "look at this line and the one before: indentation, colon, brackets, quot
 
 _NO_COLON = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)(?:[ \t]+(?P<value>[^\s:#][^:#]*?))?[ \t]*(?:#.*)?")
 _NO_SPACE = re.compile(r"(?P<key>[A-Za-z_][\w.-]*):(?P<value>[^\s/][^\s]*)[ \t]*(?:#.*)?")
+_FULL_WIDTH = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*(?P<colon>\uff1a)[ \t]*(?P<value>.*)")
 _WITH_VALUE = re.compile(r"(?P<key>[^\s:#'\"][^:#]*):[ \t]+(?P<value>\S.*)")
 _ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]")
 _BLOCK_TEXT = re.compile(r"(?P<key>[\w.-]+):[ \t]*[|>][+-]?[ \t]*")
@@ -98,6 +99,10 @@ def _likely(source: Source, error: yaml.MarkedYAMLError, at: Span) -> ScanFailur
 
 
 def _no_colon(source: Source, line: _Line) -> ScanFailure | None:
+    match = _FULL_WIDTH.fullmatch(line.text)  # Chinese input methods write it for a colon
+    if match:
+        at = line.part(source, match, "colon")
+        return ScanFailure(at, "this is a full-width colon", text("write {line}", line=_written(match)))
     match = _NO_SPACE.fullmatch(line.text)
     if match:
         at = Span(source, line.start + match.end("key"), line.start + match.end("key") + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -69,10 +70,11 @@ def _report(files: Files) -> Report:
 
 def _refuse(errors: list[Problem], report: Report, message: str = UNSENT) -> None:
     if errors:
+        paths = {problem.place.path for problem in errors}
         raise RefusedFilesError(
             message,
             Report(tuple(errors), report.files, report.skipped, report.failures),
-            hint=text("correct them, see: paictl config validate {path}", path=errors[0].place.path),
+            hint=text("correct them, see: paictl config validate {path}", path=os.path.commonpath(paths) or "."),
         )
 
 

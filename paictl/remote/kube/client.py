@@ -272,8 +272,9 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
         chosen = context or str(current["name"])
         config.load_kube_config(config_file=name, context=chosen, client_configuration=settings, persist_config=False)
     except config.ConfigException as error:
+        missing = name is not None and not Path(name).expanduser().exists()
         raise PaictlError(
-            i18n.text("no cluster to talk to: {reason}", reason=_plain(error)),
+            "no such file or folder" if missing else i18n.text("no cluster to talk to: {reason}", reason=_plain(error)),
             where=where,
             hint="give --kubeconfig and --context",
         ) from None

@@ -74,12 +74,12 @@ def unpromised_text(explanation: Explanation) -> Text:
     """A note that there are unused devices, but not for this VC."""
     request = explanation.request
     unused = (
-        text("Unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("Unused devices")
+        text("unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("unused devices")
     )  # fmt: skip
     if not explanation.pins:
-        return text("{unused} are there, but they are not promised to VC {vc}.", unused=unused, vc=request.vc)
+        return text("There are {unused}, but they are not promised to VC {vc}.", unused=unused, vc=request.vc)
     return text(
-        "{unused} are there, but they are not promised to VC {vc}, or pinned, for jobs that name {pins}.",
+        "There are {unused}, but they are not promised to VC {vc}, or they are pinned for jobs that name {pins}.",
         unused=unused, vc=request.vc, pins=_listed(explanation.pins, "more cell", "more cells"),
     )  # fmt: skip
 
@@ -148,8 +148,8 @@ def _promise(promise: PromiseUse) -> Text:
 
 def _room(pod: PodFit) -> Text:
     """How many pods of a size would fit."""
-    return text("of {pods} with {devices} {fit} would fit ({nodes} with room)", pods=_pods(pod.pods),
-                devices=_devices(pod.leaf_number), fit=min(pod.room, pod.pods) or text("none"),
+    return text("{fit} of {pods} with {devices} would fit ({nodes} with room)", pods=_pods(pod.pods),
+                devices=_devices(pod.leaf_number), fit=min(pod.room, pod.pods),
                 nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
 
 
@@ -183,16 +183,16 @@ def _repairs(change: Change) -> Text:
     names = [f"{node} [{isolation_text((device,), divided)}]" for node, device in change.devices]
     devices = _listed(names, "more device", "more devices")
     if change.nodes and change.devices:
-        return text("nodes ({nodes}) and devices ({devices}) become healthy again", nodes=nodes, devices=devices)
+        return text("make nodes ({nodes}) and devices ({devices}) healthy again", nodes=nodes, devices=devices)
     if change.devices:
         single = len(change.devices) == 1
         return (
-            text("device becomes healthy again: {devices}", devices=devices)
-            if single else text("devices become healthy again: {devices}", devices=devices)
+            text("make device {devices} healthy again", devices=devices)
+            if single else text("make devices {devices} healthy again", devices=devices)
         )  # fmt: skip
     return (
-        text("node becomes healthy again (ready, not cordoned): {nodes}", nodes=nodes)
-        if len(change.nodes) == 1 else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
+        text("make node {nodes} healthy again (ready, not cordoned)", nodes=nodes)
+        if len(change.nodes) == 1 else text("make nodes {nodes} healthy again (ready, not cordoned)", nodes=nodes)
     )  # fmt: skip
 
 
@@ -227,10 +227,7 @@ def change_text(change: Change, names: Names = FULL) -> Text:
             groups = _listed(
                 [_holder(group, group.leaves, names) for group in change.groups], "more group", "more groups"
             )
-            return (
-                text("group ends: {groups}", groups=groups)
-                if len(change.groups) == 1 else text("groups end: {groups}", groups=groups)
-            )  # fmt: skip
+            return text("wait for {groups} to end", groups=groups)
 
 
 def outcome_text(outcome: ChangeOutcome, names: Names = FULL) -> Text:

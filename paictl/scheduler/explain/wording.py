@@ -102,7 +102,7 @@ def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
     if explanation.physical:
         notes.append(unpromised_text(explanation))
     ways = (
-        text("Any one of these would let it run now, least disturbing first:") if explanation.changes
+        text("Any one of these would let it run, least disturbing first:") if explanation.changes
         else text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
     )  # fmt: skip
     return ExplanationText(

@@ -31,7 +31,7 @@ def usage(call: Call) -> Answer:
     """The page."""
     by = call.query.get("by") or ("vc,user" if call.me.admin else "job")
     values: dict[str, Any] = {
-        "title": "Usage", "here": "/usage", "choices": CHOICES, "by": ",".join(dimensions(by)),
+        "title": "Device hours", "here": "/usage", "choices": CHOICES, "by": ",".join(dimensions(by)),
         "figures": FIGURES, "names": NAMES, "books": None, "rows": (), "refusal": "", "hint": "", "hidden": 0,
     }  # fmt: skip
     start, end = month_span(call.query.get("month") or f"{call.cluster.now.astimezone(UTC):%Y-%m}")

@@ -36,7 +36,7 @@ NAVIGATION: Final[tuple[NavigationEntry, ...]] = (
     ("/submit", "Submit", False),
     ("/templates", "Templates", False),
     ("/cluster", "Cluster", False),
-    ("/usage", "Usage", False),
+    ("/usage", "Device hours", False),
     ("/admin", "Administration", True),
 )
 

@@ -106,7 +106,7 @@ class HivedParameters(Parameters):
             seconds = -1.0
         if seconds < 0:
             raise ParameterError(
-                text("{given!r} is not a date from 1970 on", given=self.start), hint="write start=2026-12-01T08:00"
+                text("{given!r} is not a date in 1970 or later", given=self.start), hint="write start=2026-12-01T08:00"
             )
         return Millis(round(1000 * seconds))
 

@@ -60,6 +60,8 @@ class Bounds:
     def words(self) -> str:
         """The range in words, empty if every number is in it."""
         low, high = (f"{bound:g}" for bound in (self.least, self.most))
+        if self.most == math.inf:
+            return i18n.text(", at least {low}, or inf", low=low)
         if self.most != FINITE:
             return i18n.text(", {low} to {high}", low=low, high=high)
         return i18n.text(", at least {low}", low=low) if self.least else ""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from paictl.i18n import did_you_mean, text
+from paictl.i18n import did_you_mean, listed, text
 from paictl.sim.job import BadRow, Job, Trace
 from paictl.sim.traces.base import FileHead, Format
 from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
 from paictl.sim.traces.gavel import GAVEL
 from paictl.sim.traces.handwritten import LISTED
-from paictl.sim.traces.native import NATIVE
+from paictl.sim.traces.native import NATIVE, REQUIRED
 from paictl.sim.traces.papers import CHRONUS, ITP, MURI, OPENB, SYNERGY, TIRESIAS
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
@@ -97,9 +97,15 @@ def detected_format(file: TraceFile) -> Format:
     for kind in FORMATS:
         if kind.tells(head):
             return kind
+    missing = [name for name in REQUIRED if name not in head.columns]
+    native = len(missing) * 2 <= len(REQUIRED)
     raise TraceError(
-        "not in a format that paictl reads", where=file.name, hint="paictl sim traces lists them; --format chooses one"
-    )
+        text("the first line lacks a column: {missing}", missing=listed(missing))
+        if native else "not in a format that paictl reads",
+        where=file.name,
+        hint=text("it must have the columns {columns}", columns=", ".join(REQUIRED))
+        if native else "paictl sim traces lists them; --format chooses one",
+    )  # fmt: skip
 
 
 def _named(name: str) -> Format:

@@ -205,8 +205,11 @@ def to_csv(jobs: Iterable[Job]) -> str:
     return out.getvalue()
 
 
+REQUIRED: Final = tuple(column.name for column in COLUMNS if column.required)
+"""The columns without which a table is no trace."""
+
 NATIVE = Format(
-    "native", "paictl's own", "s", ", ".join(c.name for c in COLUMNS if c.required) + "; "
+    "native", "paictl's own", "s", ", ".join(REQUIRED) + "; "
     + ", ".join(c.name for c in COLUMNS if not c.required),
-    "written by `paictl sim generate`", has(*(column.name for column in COLUMNS if column.required)), _read,
+    "written by `paictl sim generate`", has(*REQUIRED), _read,
 )  # fmt: skip

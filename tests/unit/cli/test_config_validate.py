@@ -60,3 +60,12 @@ def test_kinds_go_by_the_names_of_their_files_too(word: str, paictl: Paictl, tmp
     assert other == paictl("config", "validate", str(tmp_path / "x.yaml"), "--kind", OTHER_WORDS[word])
     assert other.code == 1
     assert "hivedscheduler," not in paictl("config", "validate", "--help").out
+
+
+def test_a_manifest_that_is_given_as_a_job_has_one_finding(paictl: Paictl, tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\n", encoding="utf-8")
+    done = paictl("config", "validate", str(file), "--kind", "job", "--format", "concise")
+    assert done.code == 1
+    (line,) = done.out.splitlines()
+    assert "TXT015 error this is an object of Kubernetes, not a job" in line

@@ -85,7 +85,7 @@ def test_a_plan_from_a_file_is_applied_once(holes: Path, paictl: Paictl) -> None
     ("words", "code", "said"),
     [
         (("--for", "2xV100-NODE"), 0, "already free"),
-        (("--for", "4xV100-NODE"), 1, "no moves make them free"),
+        (("--for", "4xV100-NODE"), 1, "no move frees them"),
         (("--for", "9xV100-NODE"), 1, "9 can never be free"),
         (("--level", "V100-NOD"), 1, "did you mean 'V100-NODE'?"),
         (("--for", "1xV100-NODE", "--vc", "tenantx"), 1, "no virtual cluster 'tenantx'"),

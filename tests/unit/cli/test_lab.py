@@ -176,8 +176,8 @@ def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["verify"], 2, ["no lab was started yet", "paictl lab start 1"]),
-        (["answer", "1", "x"], 2, ["no lab was started yet"]),
+        (["verify"], 2, ["no lab has been started yet", "paictl lab start 1"]),
+        (["answer", "1", "x"], 2, ["no lab has been started yet"]),
         (["report", "-o", "r.html", "--name", "L"], 2, ["nothing to report"]),
         (["report", "-o", "r.pdf", "--name", "L"], 2, ["cannot be written as '.pdf'", ".md, .html, .json"]),
         (["run", "99"], 2, ["no lab '99'", "paictl lab list"]),
@@ -201,7 +201,7 @@ def test_before_the_first_lab_every_mistake_leads_on(
         (["skip"], ["needs its reason", "--reason"]),
         (["skip", "nothing", "--reason", "x"], ["no step or check 'nothing'", "paictl lab status 02"]),
         (["report", "-o", "none/r.html", "--name", "L"], ["none/r.html: cannot be written", "make the folder first"]),
-        (["hint", "3"], ["lab 03 was not started", "paictl lab start 03"]),
+        (["hint", "3"], ["lab 03 has not been started", "paictl lab start 03"]),
     ],
 )
 @pytest.mark.usefixtures("in_shell")
@@ -294,7 +294,7 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vc", "default")
     again = paictl("job", "submit", "job-2.yaml")
     assert again.code == 2
-    assert "to submit it anew under its name, go back to where its step begins: paictl lab reset --step 1" in again.err
+    assert "to submit it again under its name, go back to the start of its step: paictl lab reset --step 1" in again.err
 
 
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
@@ -329,7 +329,7 @@ def test_in_the_shell_of_a_lab_nobody_is_sent_into_it_again(
     monkeypatch.setenv("SHELL", "/bin/false")
     again = paictl("lab", "shell")
     assert again.code == 0, "no shell was opened: that one would have ended with 1"
-    assert f"this is the shell of lab 02 already; its files are in {in_shell}/files" in again.err
+    assert f"this is already the shell of lab 02; its files are in {in_shell}/files" in again.err
     paictl("lab", "reset")
     out = paictl("lab", "start").out
     assert "step 1 of 5" in out

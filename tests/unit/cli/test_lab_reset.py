@@ -23,7 +23,7 @@ def test_reset_asks_for_the_number_once_checks_have_passed(paictl: Paictl, monke
     paictl("job", "submit", "job-2.yaml")
     refused = paictl("lab", "reset")
     assert refused.code == 2
-    assert "lab 02 (VC safety) begins anew, 1 of 5 checks have passed" in refused.err
+    assert "lab 02 (VC safety) will be restarted; 1 of 5 checks have passed" in refused.err
     assert jobs(paictl) == ["job-2"]
     asked: list[str] = []
 
@@ -44,7 +44,7 @@ def test_what_a_reset_took_comes_back(in_shell: Path, paictl: Paictl) -> None:
     Path("notes.txt").write_text("mine")
     done = paictl("lab", "reset", "-y")
     backup = next((in_shell.parent / "backups").iterdir())
-    assert f"what was there is kept in {backup}" in done.err
+    assert f"its previous state is kept in {backup}" in done.err
     assert "paictl lab restore 02" in done.err
     paictl("lab", "start")
     assert jobs(paictl) == []
@@ -64,15 +64,15 @@ def test_a_step_can_be_taken_back(in_shell: Path, paictl: Paictl) -> None:
     Path("job-5.yaml").write_text("spoilt")
     paictl("job", "submit", "job-3.yaml", "--vc", "default")
     out = paictl("lab", "verify").out
-    assert "only this step anew, what was before stays: paictl lab reset --step 2" in out
+    assert "restart only this step and keep everything before it: paictl lab reset --step 2" in out
     refused = paictl("lab", "reset", "--step", "2")
     assert refused.code == 2
-    assert "goes back to step 2 (commands since then: 1; changed files: job-5.yaml)" in refused.err
+    assert "will go back to step 2 (commands since then: 1; changed files: job-5.yaml)" in refused.err
     assert "pass --yes to confirm" in refused.err
     assert Path("job-5.yaml").read_text() == "spoilt"
     done = paictl("lab", "reset", "--step", "2", "--yes")
     assert done.code == 0
-    assert "lab 02 is as it was when you came to step 2" in done.err
+    assert "lab 02 is back at the start of step 2" in done.err
     assert "step 2 of 5" in done.out
     assert jobs(paictl) == ["job-2"]
     assert Path("job-5.yaml").read_text() != "spoilt"
@@ -80,7 +80,7 @@ def test_a_step_can_be_taken_back(in_shell: Path, paictl: Paictl) -> None:
     assert "lab: ✓ job-3 waits" in paictl("job", "submit", "job-3.yaml").err, "its name is free again"
     early = paictl("lab", "reset", "--step", "5")
     assert early.code == 2
-    assert "you have not come to step 5" in early.err
+    assert "you have not reached step 5" in early.err
     assert "steps are 1 to 5" in paictl("lab", "reset", "--step", "9").err
     progress = json.loads((in_shell.parent / "progress.json").read_text())
     assert [reset["step"] for reset in progress["labs"]["02_vc_safety"]["resets"]] == ["overfill"]
@@ -116,7 +116,7 @@ def test_in_the_shell_of_a_lab_whose_folder_is_gone_no_other_lab_is_meant(
         assert "paictl lab start 02" in ended.err, words
         assert "06" not in ended.err + ended.out
     assert "paictl lab start 02" in paictl("job", "list").err
-    assert "lab 02 is as new" in paictl("lab", "reset", "-y").err
+    assert "lab 02 was reset" in paictl("lab", "reset", "-y").err
     assert sorted(path.name for path in other.iterdir()) == before
     assert paictl("lab", "start").out.startswith("02 ")
 
@@ -126,7 +126,7 @@ def test_the_same_where_the_whole_labs_folder_is_gone(
 ) -> None:
     monkeypatch.setenv("PAICTL_LAB_SHELL", "02_vc_safety")
     shutil.rmtree(in_shell.parent)
-    assert "lab 02 was not started" in paictl("lab", "verify").err
+    assert "lab 02 has not been started" in paictl("lab", "verify").err
     assert paictl("lab", "start").out.startswith("02 ")
     assert (in_shell / "lab.json").is_file()
 
@@ -136,6 +136,6 @@ def test_an_answer_is_not_empty_and_says_what_it_replaces(paictl: Paictl) -> Non
     assert paictl("lab", "answer", "1", "the quota").code == 0
     empty = paictl("lab", "answer", "1", "  ")
     assert empty.code == 2
-    assert "cannot be empty" in empty.err
+    assert "is empty; nothing was noted" in empty.err
     assert "your answer: the quota" in paictl("lab", "status").out
     assert "it replaces: the quota" in paictl("lab", "answer", "1", "the promise").err

@@ -105,7 +105,7 @@ def test_who_took_the_environment_of_a_lab_finds_back(home: Path, paictl: Paictl
     """Also where the shell named another cluster, to which no command of the lab may go."""
     paictl("lab", "start", "2")
     paictl("lab", "start", "1")
-    assert "this shell is in no lab" in paictl("lab", "env", "--leave").err
+    assert "this shell does not use a lab" in paictl("lab", "env", "--leave").err
     script = ROOT / ".venv" / "bin" / "paictl"
     if not script.is_file():
         pytest.skip("paictl is not installed in .venv")

@@ -178,7 +178,7 @@ def test_a_push_says_which_virtual_clusters_and_jobs_lose_what(paictl: Paictl, t
         said = paictl("config", *words).err
         if words[0] == "push":
             assert "virtual cluster vc1: removed, it had 1 device" in said
-            assert "warning: 1 job then runs on without its guarantee: ann~runs (vc1)" in said
+            assert "warning: 1 job will keep running without its guarantee: ann~runs (vc1)" in said
             assert "warning: 1 job then waits for a virtual cluster that is gone: ann~waits (vc1)" in said
             assert "other" not in said
         else:
@@ -188,7 +188,7 @@ def test_a_push_says_which_virtual_clusters_and_jobs_lose_what(paictl: Paictl, t
 def test_several_jobs_lose_their_guarantee_in_the_plural() -> None:
     assert set(HARM) == set(JobImpact)
     said = counted(*HARM[JobImpact.NO_GUARANTEE], count=2, jobs="a, b")
-    assert said == "2 jobs then run on without their guarantee: a, b"
+    assert said == "2 jobs will keep running without their guarantee: a, b"
     assert all(in_language(counted(*words, count=2, jobs="a"), "zh").startswith("2 个作业") for words in HARM.values())
 
 

@@ -191,8 +191,16 @@ def test_errors_stop_the_push(paictl: Paictl, pulled: Path) -> None:
     assert done.code == 2
     assert "HVD" in done.err
     assert "nothing was sent" in done.err
+    assert f"hint: correct them, see: paictl config validate {pulled / SERVICES}\n" in done.err
     assert "VERSION" in paictl("config", "history").out
     assert len(paictl("config", "history", "-o", "json").data) == 1
+
+
+def test_errors_in_two_files_name_the_folder(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "cellNumber: 1", "cellNumber: 9")
+    (pulled / "layout.yaml").write_text("machine-list: []\n", encoding="utf-8")
+    done = paictl("config", "push", "-p", str(pulled), "-y")
+    assert f"hint: correct them, see: paictl config validate {pulled}\n" in done.err
 
 
 def test_keys_that_only_the_cluster_has_stay_unless_dropped(paictl: Paictl, pulled: Path) -> None:

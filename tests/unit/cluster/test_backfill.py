@@ -66,7 +66,7 @@ def test_the_first_in_line_has_a_promised_start_and_others_overtake_that_do_not_
     assert start(lab, big) == LatestStart(at(lab, 10 * HOUR), (("ann~whole", at(lab, 10 * HOUR)),))
     text = "\n".join(map(str, lines(lab.cluster.explain(big))))
     assert f"it starts at {at(lab, 10 * HOUR)} at the latest" in text
-    assert f"then ann~whole has ended, at {at(lab, 10 * HOUR)} at the latest" in text
+    assert f"by then ann~whole will have ended, at {at(lab, 10 * HOUR)} at the latest" in text
     assert data(lab.cluster.explain(big))["start"]["at"] == at(lab, 10 * HOUR)
     lab.pass_time(7 * HOUR)
     assert states(lab, whole, big) == ["Stopped", "Running"]

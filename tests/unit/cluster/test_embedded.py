@@ -287,7 +287,7 @@ def test_a_job_whose_virtual_cluster_is_gone_is_explained(bench: MakeBench) -> N
     first, hint = explaining.lines(lab.cluster.explain(waiting))
     assert "what the scheduler's configuration does not have" in first
     assert "vc1" in first
-    assert hint == f"hint: stop it and submit it again for what there is: paictl job stop {waiting}"
+    assert hint == f"hint: stop it, and submit it again for cells that the configuration has: paictl job stop {waiting}"
 
 
 def test_to_stop_a_job_that_has_ended_is_no_error(bench: MakeBench) -> None:

@@ -169,7 +169,7 @@ def test_a_beginning_that_was_interrupted_is_none(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ann,Ann Li\nann,Bob\n", "stands in the list twice"),
+        ("ann,Ann Li\nann,Bob\n", "is listed twice"),
         ("../ann\n", "cannot be the user name"),
         ("teacher\n", "cannot be the user name"),
         ("# nobody\n", "1 to 200 students, not 0"),

@@ -77,7 +77,7 @@ def test_messages_survive_a_file() -> None:
 
 def test_an_error_is_english_until_it_is_asked_for_in_chinese() -> None:
     error = LabError("not-started", lab="04")
-    assert str(error) == "lab 04 was not started"
+    assert str(error) == "lab 04 has not been started"
     chinese = error.in_language("zh")
     assert str(chinese) == "实验 04 尚未开始"
     assert chinese.hint == "开始：paictl lab start 04"

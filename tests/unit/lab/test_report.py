@@ -61,7 +61,7 @@ def test_every_form_holds_everything_and_is_consistent(
 def test_where_nothing_happened_there_is_no_empty_table(report: Report, form: str) -> None:
     untouched = [one for one in report["experiments"] if one["lab"] == "02_vc_safety"]
     alone = {**report, "experiments": untouched}
-    assert "(nothing has happened in the cluster)" in rendered(alone, form)
+    assert "(nothing happened in the cluster)" in rendered(alone, form)
     assert "Detail" not in rendered(alone, form)
 
 
@@ -141,7 +141,7 @@ def test_a_report_whose_name_lost_its_ending_can_be_checked(tmp_path: Path, repo
 
 
 def test_without_labs_there_is_nothing_to_report(tmp_path: Path) -> None:
-    with pytest.raises(PaictlError, match="no lab was started"):
+    with pytest.raises(PaictlError, match="no lab has been started"):
         make_report(tmp_path, Author("Li"), "en")
 
 

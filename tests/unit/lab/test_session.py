@@ -136,12 +136,14 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     session.show(step)
     first = next(one for one in judged(session) if one.check.id == "equal-runs")
     assert (first.unpredicted, first.status) == ("equal", CheckStatus.FAILED)
-    assert any("say first what you expect: paictl lab predict 3" in line for line in ways_on(first, session, "en"))
+    assert any(
+        "first write down what you expect: paictl lab predict 3" in line for line in ways_on(first, session, "en")
+    )
     types(session, runner, *step.commands)
     late = next(one for one in judged(session) if one.check.id == "equal-runs")
     assert [one.ok for one in late.findings].count(False) == 1, "all but the prediction is there"
     assert any("paictl lab reset --step 3" in line for line in ways_on(late, session, "en"))
-    with pytest.raises(LabError, match="cannot be predicted"):
+    with pytest.raises(LabError, match="can no longer be predicted"):
         session.predict(step, "all alike")
     session.reset_to(step)
     assert not session.predict(step, "fifo is best")
@@ -158,7 +160,7 @@ def test_who_forgot_the_file_has_seen_the_outcome_all_the_same(begin: Begin) -> 
     types(session, runner, "paictl sim compare elastic.csv --policy fifo --cluster 2x4")
     assert not session.outcome_seen(step), "another command"
     types(session, runner, step.commands[0].removesuffix(" --jobs elastic-runs.csv"))
-    with pytest.raises(LabError, match="cannot be predicted"):
+    with pytest.raises(LabError, match="can no longer be predicted"):
         session.predict(step, "tiny gains")
     failed = next(one for one in judged(session) if one.check.id == "elastic-runs")
     assert any("paictl lab reset --step 2" in line for line in ways_on(failed, session, "en"))
@@ -170,13 +172,13 @@ def test_what_was_typed_before_a_step_hides_no_outcome_after_going_back_to_it(be
     types(session, runner, *session.lab.step("plan").commands)
     session.predict(session.lab.step("before"), "short")
     types(session, runner, *session.lab.step("before").commands, "paictl cluster tick 30m", "paictl cluster tick 61m")
-    with pytest.raises(LabError, match="cannot be predicted"):
+    with pytest.raises(LabError, match="can no longer be predicted"):
         session.predict(asked, "it moves")
     session.reset_to(asked)
     assert not session.predict(asked, "it moves")
     session.reset_to(asked)
     types(session, runner, "paictl cluster tick 30m")
-    with pytest.raises(LabError, match="cannot be predicted"):
+    with pytest.raises(LabError, match="can no longer be predicted"):
         session.predict(asked, "it moves")
 
 
@@ -240,7 +242,7 @@ def test_reset_begins_anew_and_keeps_answers(begin: Begin) -> None:
     with pytest.raises(PaictlError, match="has already been started"):
         session.start()
     session.reset()
-    with pytest.raises(PaictlError, match="was not started"):
+    with pytest.raises(PaictlError, match="has not been started"):
         session.require_started()
     session.start()
     assert session.observation().jobs == []

@@ -170,6 +170,12 @@ def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(tmp_path: Path, text: s
     assert str(file) in f"{error.value.where} {error.value.message}"
 
 
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PaictlError, match="no such file") as error:
+        connect(str(tmp_path / "conf"))
+    assert error.value.hint == "give --kubeconfig and --context"
+
+
 def _certificate(folder: Path, address: str) -> Path:
     """A certificate for an address that is its own authority, with its key in the same file."""
     kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=api"]

@@ -213,7 +213,7 @@ def test_views_are_counted_right(config: dict[str, Any], history: list[Any], row
     pinned = config["virtualClusters"][request.vc].get("pinnedCells", [])
     could_name = pinned if request.guaranteed and not request.pinned_id else []
     assert explanation.pins == tuple(cell["pinnedCellId"] for cell in could_name)
-    unused = f"Unused devices ({request.leaf_type}) are" if request.leaf_type else "Unused devices are"
+    unused = f"There are unused devices ({request.leaf_type})," if request.leaf_type else "There are unused devices,"
     assert any(line.startswith(unused) for line in lines) == explanation.physical
     assert any("for jobs that name PIN." in line for line in lines) == bool(explanation.physical and could_name)
     for view, attempt in zip(explanation.views, decision.attempts, strict=True):

@@ -75,14 +75,14 @@ def test_the_text_is_what_a_student_reads() -> None:
         "   Promised: 1 cell of NODE, 0 of them free.",
         "   Devices (GPU): 4 needed; of 4: 2 used by weaker groups, 2 used by groups it may not preempt.",
         "   Cells wholly free: 0 of 1 NODE, 0 of 2 SWITCH, 0 of 4 GPU.",
-        "   Nodes: 1; of 1 pod with 4 devices none would fit (0 nodes with room).",
+        "   Nodes: 1; 0 of 1 pod with 4 devices would fit (0 nodes with room).",
         "   In the way: default/high (2 devices, VC A, priority 9).",
-        "Unused devices are there, but they are not promised to VC A.",
-        "Any one of these would let it run now, least disturbing first:",
+        "There are unused devices, but they are not promised to VC A.",
+        "Any one of these would let it run, least disturbing first:",
         "- run it as opportunistic (priority -1; others may preempt it): it would run on n1 [0,1,2,3].",
         "- promise VC A 1 more cell of POOL.NODE (1 not promised to any VC): it would run on n1 [0,1,2,3].",
         "- give it priority 10: it would preempt default/high, default/low, then run on n0 [0,1,2,3].",
-        "- group ends: default/high (2 devices, VC A, priority 9): "
+        "- wait for default/high (2 devices, VC A, priority 9) to end: "
         "it would preempt default/low, then run on n0 [0,1,2,3].",
     ]
 
@@ -128,11 +128,11 @@ def test_devices_that_have_to_heal() -> None:
     assert (heal.nodes, heal.devices) == (("n2",), ())  # one repair instead of two
     heal = changes(explain(engine, pod("gang", "A", 4, pods=4)))[ChangeKind.HEAL]
     assert (heal.nodes, heal.devices) == (("n2",), (("n1", 1), ("n1", 3)))
-    assert str(change_text(heal)) == "nodes (n2) and devices (n1 [1], n1 [3]) become healthy again"
+    assert str(change_text(heal)) == "make nodes (n2) and devices (n1 [1], n1 [3]) healthy again"
     engine.observe(NodeHealth("n2", healthy=True))
     engine.observe(LeafHealth("n1", 3, healthy=True))
     found = explain(engine, pod("gang", "A", 4, pods=4))
-    assert any(line.startswith("- device becomes healthy again: n1 [1]: it would run on n0") for line in render(found))
+    assert any(line.startswith("- make device n1 [1] healthy again: it would run on n0") for line in render(found))
     assert from_data(to_data(found)) == found
 
 
@@ -146,7 +146,7 @@ def test_mig_instances_are_named_as_containers_get_them() -> None:
     assert from_data(to_data(found)) == found
     engine.observe(LeafHealth("n1", 3, healthy=False))
     found = explain(engine, pod("gang", "A", 4, pods=4))
-    assert any(line.startswith("- device becomes healthy again: n1 [1:1]: it would run") for line in render(found))
+    assert any(line.startswith("- make device n1 [1:1] healthy again: it would run") for line in render(found))
     assert from_data(to_data(found)) == found
 
 

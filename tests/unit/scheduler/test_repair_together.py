@@ -387,7 +387,7 @@ def test_a_lost_member_says_what_those_wait_for_that_would_move_with_it() -> Non
     assert (
         "It could move together with other lost pods of its gang: 4 pods of 1 device in a cell of NODE (n0)." in lines
     )
-    assert any(line.startswith("- group ends: default/last (4 devices, VC B") for line in lines)
+    assert any(line.startswith("- wait for default/last (4 devices, VC B") for line in lines)
 
 
 def test_what_would_let_them_move_together_comes_true() -> None:

@@ -96,7 +96,7 @@ def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, 
     assert "imagined" in text_of(written)
     assert 'role="alert"' not in written
     assert 'role="alert"' in ann.get("/jobs/ann/two/log/worker/9")
-    ann.get("/jobs/bob/one/log/worker/0", 403)
+    assert "Not allowed" in text_of(ann.get("/jobs/bob/one/log/worker/0", 403))
     assert ann.post("/jobs/ann/one", "/jobs/ann/one/stop", {}).status == 303
     listed = text_of(ann.get("/jobs"))
     assert "ann~one" in listed
@@ -113,7 +113,7 @@ def test_yaml_is_what_counts_once_there_is_some_and_its_findings_have_places(ser
     assert "3:7 type is 'jub'" in text_of(reply.text)
     assert written in html.unescape(reply.text)
     refused = submit(ann, vc="default")
-    assert "user ann may not submit to virtual cluster default" in text_of(refused.text)
+    assert "user ann may not submit to virtual cluster default, only to: vc1" in text_of(refused.text)
     assert "instances" in text_of(submit(ann, instances="many").text)
     assert server.cluster.jobs() == []
 
@@ -317,6 +317,7 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
     bob = Browser(server, server.session("bob")).get("/")
     assert "ann~" not in bob
     assert "首页" in ann.get("/", language="zh")
+    assert "用法" not in ann.get("/", language="zh"), "that is a manual's, not what was used"
 
 
 def test_a_job_that_waits_has_its_ways_out_as_buttons_and_a_clone_has_a_free_name(server: Server, ann: Browser) -> None:

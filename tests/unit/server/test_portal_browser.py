@@ -68,7 +68,7 @@ def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -
         for name, state in (("one", "Running"), ("two", "Waiting")):
             page.open(f"{address}/submit")
             fill(page, name=name, image="pai/standard", command="sleep 1h")
-            reads(page, "can run now" if state == "Running" else "Any one of these would let it run now")
+            reads(page, "can run now" if state == "Running" else "Any one of these would let it run")
             page.follow(click(page, "#submit"))
             reads(page, state)
         page.follow(click(page, "#explained"))

@@ -113,7 +113,8 @@ def test_a_failed_service_can_be_stopped_and_a_stopped_one_is_settled() -> None:
 def test_restart_stops_downwards_and_starts_upwards() -> None:
     made = plan(Action.RESTART, UP, "api", "store")
     assert steps(made) == ["stop api", "stop store", "start store", "start api"]
-    assert {remark.text for remark in made.warnings} == {"is needed by web, which will run without it"}
+    warning = "is needed by web, which keeps running without it until it is back"
+    assert {remark.text for remark in made.warnings} == {warning}
 
 
 def test_restart_starts_what_was_stopped() -> None:

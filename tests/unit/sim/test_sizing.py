@@ -188,4 +188,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert {trial["nodes"]: trial["met"] for trial in answer["trials"]}[answer["nodes"]] is True
     assert paictl(words) == 0
     assert f"{answer['nodes']} nodes of 8 gpu\n" in capsys.readouterr().out
+    words = ["sim", "size", "tenants", "--target", "p95 queueing <= 1h", "--policy", "fifo", "--cluster", "12x8"]
+    assert paictl(words) == 0
+    shown = capsys.readouterr().out
+    assert "MORE NODES OF GPU=8" in shown.upper()
+    assert shown.endswith(" more nodes of 8 gpu\n")
     assert paictl(["sim", "size", "tenants", "--target", "p95 jct <= 1m"]) == 1

@@ -1,7 +1,7 @@
 """What code hosts show beside the code: SARIF, the commands of GitHub Actions, and GitLab's Code Quality.
 
 Rules carry their manual as help, results the repair where there is one obvious answer. Paths are relative to the
-working folder, which `%SRCROOT%` stands for.
+root of the repository, which `%SRCROOT%` stands for: the working folder, or the one that the CI system names.
 
 GitHub Actions turns workflow commands into annotations. GitLab's report is a subset of Code Climate's. What all formats
 for machines share is here, too: paths they can resolve, JSON that any terminal survives, stable fingerprints.
@@ -42,12 +42,16 @@ def encodable(text: str) -> str:
 
 
 def relative(path: str) -> str:
-    """A path below the working folder relative to it, others as they are; CI systems show these beside the code."""
-    normal = os.path.normpath(path)
-    if not PurePath(normal).is_absolute():
-        return normal
-    below = os.path.relpath(normal)
-    return normal if below.startswith("..") else below
+    """A path in the repository relative to its root, others as they are; CI systems show these beside the code."""
+    below = os.path.relpath(path, _root())
+    return os.path.normpath(path) if PurePath(below).parts[0] == ".." else below
+
+
+def _root() -> str:
+    """The checked-out repository that a CI system names, if the working folder is in it, else the working folder."""
+    here = os.path.abspath(".")  # noqa: PTH100 (as it is named: a symbolic link is not followed)
+    roots = filter(None, (os.environ.get("GITHUB_WORKSPACE"), os.environ.get("CI_PROJECT_DIR")))
+    return next((root for root in roots if here == root or here.startswith(root.rstrip("/") + "/")), here)
 
 
 def fingerprints(problems: tuple[Problem, ...]) -> Iterator[str]:

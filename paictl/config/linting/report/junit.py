@@ -8,6 +8,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
+from paictl.config.linting.report.codehosts import relative
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
 from paictl.config.reading.problem import Problem, Severity
@@ -40,7 +41,7 @@ def _suite(path: str, problems: list[Problem]) -> ET.Element:
         place = problem.place
         title = f"{problem.rule} {problem.name} ({place.line}:{place.column})"
         case = _new_case(suite, title, name)
-        case.set("file", name)
+        case.set("file", printable(relative(place.path)))
         case.set("line", str(place.line))
         hint = f"\nhint: {problem.hint}" if problem.hint else ""
         body = f"{name}:{place.line}:{place.column}: {problem.message}{hint}"

@@ -37,7 +37,13 @@ def unknown_kind(document: Document) -> Findings:
         shopping: [milk, bread]
     """
     # A file that could be read but is of no known kind; in a folder such files are passed over.
-    if document.kind is FileKind.UNKNOWN and document.root is not None:
+    if document.is_manifest:
+        yield Finding(
+            document.beginning,
+            "this is an object of Kubernetes, not a job of OpenPAI's protocol",
+            "write the job for paictl job submit (examples/jobs has some), or apply the object with kubectl",
+        )
+    elif document.kind is FileKind.UNKNOWN and document.root is not None:
         kinds = ", ".join(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
         yield Finding(
             document.beginning,

@@ -254,3 +254,28 @@ def test_paths_below_the_working_folder_are_relative(tmp_path: Path, monkeypatch
         "hivedscheduler.yaml"
     }
     assert "file=hivedscheduler.yaml," in rendered("github", validate(loaded))
+    assert 'file="hivedscheduler.yaml"' in rendered("junit", validate(loaded))
+
+
+@pytest.mark.parametrize("variable", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"])
+def test_a_job_that_works_in_a_subfolder_names_files_from_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "hivedscheduler.yaml").write_text(BAD)
+    monkeypatch.chdir(tmp_path / "cluster")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    report = validate(load(["."]))
+    for form in ("github", "gitlab", "sarif", "junit"):
+        assert "cluster/hivedscheduler.yaml" in rendered(form, report), form
+
+
+def test_a_file_outside_the_repository_that_a_ci_system_names_keeps_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hivedscheduler.yaml").write_text(BAD)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "elsewhere"))
+    assert "file=../hivedscheduler.yaml," in rendered("github", validate(load(["../hivedscheduler.yaml"])))

@@ -97,6 +97,20 @@ def test_folders_missing_files_and_devices_are_named(tmp_path: Path) -> None:
     assert "cannot be read" in unreadable("x" * 5000).message
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("job-0.yml", "did you mean 'job-0.yaml'?"),
+        ("job0.yaml", "did you mean 'job-0.yaml'?"),
+        ("layout.csv", "check the path"),
+        ("nosuch/job-0.yaml", "check the path"),
+    ],
+)
+def test_a_file_with_a_typo_in_its_name_is_found_beside(tmp_path: Path, given: str, hint: str) -> None:
+    (tmp_path / "job-0.yaml").touch()
+    assert str(unreadable(tmp_path / given).hint) == hint
+
+
 def test_a_file_whose_reading_fails_midway_is_named() -> None:
     path = Path("/proc/self/mem")  # opens, then answers EIO
     if not path.exists():

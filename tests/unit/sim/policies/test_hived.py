@@ -370,7 +370,7 @@ def test_a_run_with_the_section_can_be_paused() -> None:
 
 @pytest.mark.parametrize("start", ["soon", "1969-12-31", "2026-13-01", "0001-01-01"])
 def test_a_start_that_is_not_a_date_is_refused(start: str) -> None:
-    with pytest.raises(ParameterError, match="is not a date from 1970 on"):
+    with pytest.raises(ParameterError, match="is not a date in 1970 or later"):
         simulate(jobs("a", [(0, 1, 1)]), homogeneous(1, 2), f"hived:start={start}")
 
 

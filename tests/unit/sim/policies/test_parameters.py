@@ -48,4 +48,6 @@ def test_bounds_are_shown() -> None:
     assert shown["sockets"] == "whole number, 1 to 16"
     assert shown["overhead"] == "number, 0 to 0.99"
     assert shown["suspend"] == "seconds, or with a unit"
-    assert {row.name: row.allowed for row in described(policy_class("las").Parameters)}["knob"] == "number, 0 to inf"
+    assert {row.name: row.allowed for row in described(policy_class("las").Parameters)}[
+        "knob"
+    ] == "number, at least 0, or inf"

@@ -124,6 +124,7 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
         ("", "is empty"),
         (" \n", "is empty"),
         ("hello\nworld\n", "not in a format"),
+        ("id,submit,gpu,duration\na,0,1,10\n", "the first line lacks a column: gpus"),
         ("id,submit,gpus,duration\nx,0,1,1e30\n", "not a number"),
         ("id,submit,gpus,duration\nx,0,1,99999999999\n", "hundred years"),
     ],

@@ -54,7 +54,7 @@ def bad_device_index(document: Document) -> Findings:
                 address=cell.address.text,
                 type=cell.type,
             )
-            yield Finding(cell.address, message, "write a whole number from 0 on, as nvidia-smi shows it")
+            yield Finding(cell.address, message, "write a whole number, 0 or more, as nvidia-smi shows it")
 
 
 @rule("HVD514", "repeated-device-index", ERROR)

@@ -40,7 +40,7 @@ def _lone(row: Row) -> Finding:
     """One field: most often the two stand there with something else between them."""
     field = row.fields[0]
     message = text("only one field, {field!r}, where a host name and an address belong", field=field.stripped)
-    parts = re.split(r"[;\s]+", field.stripped)
+    parts = re.split(r"[;\s\uff0c\uff1b\u3001]+", field.stripped)  # also as Chinese input methods write them
     if len(parts) == 2 and name_fault(parts[0].lower()) is None and address_of(parts[1]):
         fixed = ",".join(parts)
         return Finding(row, message, text("separate the two by a comma: {fixed}", fixed=fixed), (Edit(row, fixed),))
