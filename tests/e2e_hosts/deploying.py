@@ -107,8 +107,8 @@ class DevBox:
         """The events of the newest run that applies."""
         files = [path / "events.jsonl" for path in self.runs() if path.name.endswith("-deploy")]
         files = [path for path in files if path.is_file()]  # the folder is there before they are
-        lines = files[-1].read_text().splitlines() if files else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        whole, _, _ = files[-1].read_text().rpartition("\n") if files else ("", "", "")  # the last may be half written
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 def interrupt_in(box: DevBox, phase: str, how: signal.Signals, look: Callable[[], object]) -> int:
@@ -123,4 +123,4 @@ def interrupt_in(box: DevBox, phase: str, how: signal.Signals, look: Callable[[]
             (os.killpg if how is signal.SIGINT else os.kill)(process.pid, how)
             break
         time.sleep(0.05)
-    return process.wait(timeout=60)
+    return process.wait(timeout=240)

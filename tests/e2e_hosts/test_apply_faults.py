@@ -149,8 +149,9 @@ def _begin(site: Site) -> Iterator[Callable[[], tuple[int, str]]]:
 def _events(site: Site) -> list[dict[str, str]]:
     """Of all runs so far, the oldest first; what is gone on with is the same run, so a file may grow behind a newer."""
     runs = sorted((site.folder / "home/.local/state/paictl/runs").glob("*-deploy/events.jsonl"))
-    lines = [line for run in runs for line in run.read_text().splitlines()]
-    return sorted((json.loads(line) for line in lines if line.endswith("}")), key=lambda one: str(one["at"]))
+    whole = [run.read_text().rpartition("\n")[0] for run in runs]  # the last line may be half written
+    lines = [line for text in whole for line in text.splitlines()]
+    return sorted((json.loads(line) for line in lines), key=lambda one: str(one["at"]))
 
 
 def _pushes(events: list[dict[str, str]]) -> bool:

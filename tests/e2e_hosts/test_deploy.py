@@ -240,7 +240,7 @@ def test_a_worker_that_cannot_be_emptied_is_as_it_was(box: DevBox) -> None:
     pause = next(name for image in images for name in image["names"] if "/pause:" in name)
     _kubectl(box, "cordon", "h2")
     _kubectl(box, "create", "deployment", "kept", f"--image={pause}")
-    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=60s")
+    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=180s")
     _kubectl(box, "uncordon", "h2")
     _kubectl(box, "create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
     refused = box.node("remove", "h3", "--yes", "--timeout", "2", codes=(1,))
@@ -254,7 +254,7 @@ def test_a_worker_leaves_and_comes_again(box: DevBox) -> None:
     box.node("remove", "h3", "--yes")
     assert _known(box) == OUT
     assert not (box.lab.machine(3).root / "etc/kubernetes").exists()
-    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=60s")  # its pod is on h2 now
+    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=180s")  # its pod is on h2 now
     _kubectl(box, "delete", "deployment", "kept")
     box.node("add", "h3", "--address", box.lab.address(3))
     assert _known(box) == IN
