@@ -86,7 +86,7 @@ class DevBox:
 
     def _run(self, words: Sequence[str], codes: Sequence[int]) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, timeout=600, check=False, cwd=self.home,
+            words, env=self.environment, capture_output=True, text=True, timeout=1500, check=False, cwd=self.home,
         )  # fmt: skip
         assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -115,7 +115,7 @@ def interrupt_in(box: DevBox, phase: str, how: signal.Signals, look: Callable[[]
     """Apply, look around in the middle of a phase, and end it there; its exit code, 0 if the phase was not reached."""
     seen = len(box.events())
     process = box.start("apply", "--yes", "--kubernetes-only")
-    end = time.monotonic() + 400
+    end = time.monotonic() + 1200
     while process.poll() is None and time.monotonic() < end:
         fresh = box.events()[seen:]
         if any(one["event"] == "phase-said" and one["phase"] == phase for one in fresh):

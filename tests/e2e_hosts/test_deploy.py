@@ -69,7 +69,7 @@ def _in_check(box: DevBox) -> dict[str, dict[str, list[str]]]:
     before = {machine.name: _marks(machine.root) for machine in box.lab.machines()}
     files = [str(box.home / name) for name in ("master.csv", "worker.csv", "config.yaml")]
     words = [*box.lab.network.inside(), sys.executable, "-m", "tests.e2e_hosts.in_check", *files, str(box.home / "run")]
-    done = subprocess.run(words, env=box.environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, env=box.environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     assert {machine.name: _marks(machine.root) for machine in box.lab.machines()} == before
     found: dict[str, dict[str, list[str]]] = json.loads(done.stdout)

@@ -37,7 +37,7 @@ def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) ->
     lab.up(3 + WORKERS)
     bare = site_of(lab, tmp_path_factory.mktemp("site"), artifacts, [1, 2, 3], range(4, 4 + WORKERS))
     made = replace(bare, deploy={**bare.deploy, "api_address": ADDRESS}).write()
-    done = made.paictl("deploy", "apply", "--yes", "--kubernetes-only", *made.files, seconds=900)
+    done = made.paictl("deploy", "apply", "--yes", "--kubernetes-only", *made.files, seconds=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return made
 
@@ -108,7 +108,7 @@ def test_the_master_comes_back(kubectl: Callable[..., subprocess.CompletedProces
     wait_until(
         lambda: kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=110s").returncode == 0,
         "all nodes are Ready again",
-        seconds=400,
+        seconds=900,
     )
     ready = json.loads(kubectl("get", "nodes", "-o", "json").stdout)["items"]
     assert len(ready) == 3 + WORKERS
@@ -122,7 +122,7 @@ def test_a_restore_takes_all_masters_back_to_the_same_instant(
     assert made.returncode == 0, made.stderr
     assert kubectl("delete", "configmap", "kept").returncode == 0
     assert kubectl("create", "configmap", "later").returncode == 0
-    done = site.paictl("deploy", "restore", made.stdout.strip(), "--cluster-id", "pai", *site.files, seconds=600)
+    done = site.paictl("deploy", "restore", made.stdout.strip(), "--cluster-id", "pai", *site.files, seconds=1500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert kubectl("create", "configmap", "afterwards").returncode == 0
     for number in (1, 2, 3):  # each by itself, not only the one that has the address

@@ -58,7 +58,7 @@ def _in_check(book: Book) -> dict[str, list[str]]:
     words = [*map(str, book.box.lab.network.inside()), sys.executable, "-m", "tests.e2e_hosts.in_check", *files]
     done = subprocess.run(
         [*words, str(book.box.home / "run"), "worker1", "worker2"], env=book.box.environment, cwd=book.box.home,
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)["devices"]
@@ -490,7 +490,7 @@ def test_the_contract_of_a_cluster_holds(united: Book) -> None:
     """Of its tests those that need services which really run; last, for they push configurations of their own."""
     words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "together", "-k", "hosts", "-p", "no:cacheprovider"]
     done = united.box.lab.run(
-        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=500, folder=ROOT,
+        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=1500, folder=ROOT,
         environment={"PAICTL_CONTRACT_HOSTS": str(united.box.home / ".kube/config")},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]
