@@ -123,7 +123,7 @@ def test_nonsense_on_the_wire_is_refused_and_the_server_lives(server: Served, da
     connection = server.raw(b"")
     try:
         connection.sendall(data)
-        connection.settimeout(15)
+        connection.settimeout(60)
         answer = connection.recv(100)
     except ConnectionError:
         answer = b""
