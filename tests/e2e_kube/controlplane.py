@@ -153,7 +153,7 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
     """Whether a GET gives 200."""
     handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
     try:
-        with urllib.request.build_opener(*handlers).open(url, timeout=2) as reply:
+        with urllib.request.build_opener(*handlers).open(url, timeout=10) as reply:
             return int(reply.status) == 200
     except (OSError, http.client.HTTPException):  # the second: it ended in the middle of its answer
         return False

@@ -357,7 +357,7 @@ class Witness:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         while not self._over.wait(0.005):
