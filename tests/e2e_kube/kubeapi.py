@@ -255,6 +255,14 @@ def until(condition: Callable[[], object], seconds: float, what: str | Callable[
         time.sleep(0.1)
 
 
+def bystander(name: str) -> Json:
+    """A pod for which nobody here decides anything."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "none"}]},
+    }
+
+
 def await_denied(attempt: Callable[[], object], what: str) -> None:
     """Until the API server refuses something, as it does a while after it was given a policy."""
 

@@ -22,6 +22,7 @@ from tests.e2e_kube.kubeapi import (
     Json,
     KubeApi,
     await_denied,
+    bystander,
     devices,
     hived_pod,
     until,
@@ -146,10 +147,10 @@ def test_a_binding_that_is_refused_gives_the_devices_back(up: Rig, api: KubeApi)
     api.call("POST", f"{group}/validatingadmissionpolicies", policy)
     binding = {"metadata": {"name": "no-binding"}, "spec": {"policyName": "no-binding", "validationActions": ["Deny"]}}
     api.call("POST", f"{group}/validatingadmissionpolicybindings", binding)
-    api.create(hived_pod("refused-first", {}, scheduler="nobody"))
-    path = "/api/v1/namespaces/default/pods/refused-first/binding?dryRun=All"
+    pods = "/api/v1/namespaces/default/pods"
+    api.call("POST", pods, bystander("refused-first"))
     target = {"metadata": {"name": "refused-first"}, "target": {"kind": "Node", "name": "gang-0"}}
-    await_denied(lambda: api.call("POST", path, target), "a binding")
+    await_denied(lambda: api.call("POST", f"{pods}/refused-first/binding?dryRun=All", target), "a binding")
     api.delete("refused-first")
     try:
         for pod in (*gang("refused", 4, 4, "A"), *gang("partly", 4, 4, "B")):
