@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fabric
 import paramiko
 import pytest
 
@@ -189,6 +190,24 @@ def test_a_link_that_is_cut_while_a_channel_is_closed(
 
     monkeypatch.setattr(paramiko.Channel, "close", gone)
     assert run(sshd, tmp_path, "echo done").stdout == "done\n"
+
+
+@pytest.mark.parametrize("error", [EOFError, OSError, paramiko.SSHException])
+def test_a_goodbye_that_does_not_get_through_is_no_error(
+    sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The bastion on the way may be gone: the socket of the connection is a channel of it, which cannot be closed."""
+    close = fabric.Connection.close
+
+    def gone(connection: Any) -> None:
+        close(connection)
+        raise error
+
+    monkeypatch.setattr(fabric.Connection, "close", gone)
+    assert run(sshd, tmp_path, "echo done").stdout == "done\n"
+    sshd.silent = True
+    with Fleet(sshd.inventory(), options(sshd, tmp_path, connect=0.5)) as fleet:
+        assert "does not answer" in fleet.run("true")["one"].message
 
 
 def test_a_host_that_freezes_in_the_middle(sshd: Server, tmp_path: Path) -> None:
