@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,12 @@ def _in_check(box: DevBox) -> dict[str, dict[str, list[str]]]:
 def _marks(root: Path) -> set[tuple[str, int, int, int]]:
     """Every file that a deployment could touch, with mode, size and time; not what running programs write."""
     places = [root / name for name in ("etc", "usr/local", "opt", "root", "var/lib/paictl", "var/lib/kubelet/pki")]
-    files = [path for place in places for path in [place, *place.rglob("*")] if os.path.lexists(path)]
-    marks = {(str(path), path.lstat()) for path in files}
-    return {(name, one.st_mode, one.st_size, one.st_mtime_ns) for name, one in marks}
+    marks = set[tuple[str, int, int, int]]()
+    for path in [path for place in places for path in [place, *place.rglob("*")]]:
+        with suppress(FileNotFoundError):  # a folder that is not there, or a file that was only for a moment
+            one = path.lstat()
+            marks.add((str(path), one.st_mode, one.st_size, one.st_mtime_ns))
+    return marks
 
 
 def test_with_check_bare_hosts_stay_as_they_are(box: DevBox) -> None:
