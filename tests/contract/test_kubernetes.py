@@ -70,9 +70,12 @@ def test_a_push_that_is_killed_is_there_whole_or_not_at_all(
     session_plane: ControlPlane, api: KubeApi, pushers: Pushers
 ) -> None:
     assert pushers.wait(pushers.start("first")) == WON
-    begun = time.monotonic()
-    assert pushers.wait(pushers.start("second")) == WON
-    span = time.monotonic() - begun
+    spans = []
+    for word in ("second", "third", "fourth"):
+        begun = time.monotonic()
+        assert pushers.wait(pushers.start(word)) == WON
+        spans.append(time.monotonic() - begun)
+    span = min(spans)  # one that happened to be slow would let most of them end before they are killed
     killed, dice = 0, random.Random(11)  # noqa: S311 - no secret is drawn
     for number in range(30):
         before = whole(session_plane, api)

@@ -61,7 +61,7 @@ class Book:
         """What a command of paictl writes."""
         done = subprocess.run(
             self.box.inside(*words), env=self.box.environment, cwd=self.box.home, input=text, capture_output=True,
-            text=True, timeout=500, check=False,
+            text=True, timeout=1500, check=False,
         )  # fmt: skip
         assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -75,7 +75,7 @@ class Book:
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             ) as process:  # fmt: skip
                 os.write(ours, f"{answer}\n".encode())
-                shown, _ = process.communicate(timeout=120)
+                shown, _ = process.communicate(timeout=400)
         finally:
             os.close(ours)
             os.close(its)
@@ -102,7 +102,7 @@ class Book:
         ]
         return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))
 
-    def until(self, ask: Callable[[], T], wanted: Callable[[T], bool], what: str, seconds: float = 120) -> T:
+    def until(self, ask: Callable[[], T], wanted: Callable[[T], bool], what: str, seconds: float = 400) -> T:
         """Ask until the answer is as wanted; the answer."""
         found: list[T] = []
 
@@ -151,7 +151,7 @@ class Book:
         for name in names:
             self.run("job", "stop", name)
         gone = lambda: not any(phase(pod) in ("Running", "Pending") for name in names for pod in self.pods(name))  # noqa: E731
-        wait_until(gone, f"{', '.join(names)} ended", seconds=120, pause=0.5)
+        wait_until(gone, f"{', '.join(names)} ended", seconds=400, pause=0.5)
 
     def reconfigure(self, vcs: Mapping[str, Sequence[str]], rest_server: Mapping[str, Any] | None = None) -> str:
         """The textbook's three commands, with a file of the sections that change; what they show."""

@@ -86,7 +86,7 @@ class DevBox:
 
     def _run(self, words: Sequence[str], codes: Sequence[int]) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, timeout=600, check=False, cwd=self.home,
+            words, env=self.environment, capture_output=True, text=True, timeout=1500, check=False, cwd=self.home,
         )  # fmt: skip
         assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -107,15 +107,15 @@ class DevBox:
         """The events of the newest run that applies."""
         files = [path / "events.jsonl" for path in self.runs() if path.name.endswith("-deploy")]
         files = [path for path in files if path.is_file()]  # the folder is there before they are
-        lines = files[-1].read_text().splitlines() if files else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        whole, _, _ = files[-1].read_text().rpartition("\n") if files else ("", "", "")  # the last may be half written
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 def interrupt_in(box: DevBox, phase: str, how: signal.Signals, look: Callable[[], object]) -> int:
     """Apply, look around in the middle of a phase, and end it there; its exit code, 0 if the phase was not reached."""
     seen = len(box.events())
     process = box.start("apply", "--yes", "--kubernetes-only")
-    end = time.monotonic() + 400
+    end = time.monotonic() + 1200
     while process.poll() is None and time.monotonic() < end:
         fresh = box.events()[seen:]
         if any(one["event"] == "phase-said" and one["phase"] == phase for one in fresh):
@@ -123,4 +123,4 @@ def interrupt_in(box: DevBox, phase: str, how: signal.Signals, look: Callable[[]
             (os.killpg if how is signal.SIGINT else os.kill)(process.pid, how)
             break
         time.sleep(0.05)
-    return process.wait(timeout=60)
+    return process.wait(timeout=240)

@@ -69,7 +69,7 @@ def import_desk(machines: Sequence[Machine]) -> None:
                 )
             )
     for process in running:
-        said, _ = process.communicate(timeout=200)
+        said, _ = process.communicate(timeout=600)
         assert process.returncode == 0, said
 
 
@@ -108,12 +108,12 @@ def opened(book: Book, *words: str) -> Iterator[str]:
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:
-            ready, _, _ = select.select([process.stdout], [], [], 90)
+            ready, _, _ = select.select([process.stdout], [], [], 300)
             yield process.stdout.readline().strip() if ready else ""
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=180)
         assert process.returncode == 130, said
 
 

@@ -63,7 +63,7 @@ class Site:
         """The options that name the three files."""
         return ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml"]
 
-    def paictl(self, *words: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    def paictl(self, *words: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
         """Run paictl on the dev box, in the folder; its virtual environments stay in the real cache."""
         return self.lab.run(
             self.words(*words), check=False, seconds=seconds, environment=self.environment, folder=self.folder

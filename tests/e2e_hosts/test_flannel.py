@@ -42,7 +42,7 @@ def site(lab: Lab, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Si
     login = {**bare.login, "openpai_kube_network_plugin": "flannel"}
     pods = {"openpai_kubespray_extra_var": {"kube_pods_subnet": PODS}}
     made = replace(bare, login={**login, **pods}, deploy={**bare.deploy, "offline": True}).write()
-    done = made.paictl("deploy", "apply", "--yes", "--kubernetes-only", *made.files, seconds=900)
+    done = made.paictl("deploy", "apply", "--yes", "--kubernetes-only", *made.files, seconds=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return made
 

@@ -36,7 +36,7 @@ def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def apply(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
-    done = site.paictl("deploy", "apply", "--yes", "--kubernetes-only", *words, *site.files, seconds=900)
+    done = site.paictl("deploy", "apply", "--yes", "--kubernetes-only", *words, *site.files, seconds=1800)
     print(done.stdout[-2000:], done.stderr[-4000:])  # noqa: T201 - shown where a test fails
     return done
 
@@ -116,7 +116,7 @@ def test_settings_take_effect_on_a_running_cluster(site: Site) -> None:
         config = kubectl(site, "-n", "kube-system", "get", "cm", "kube-proxy", "-o", "jsonpath={.data.config\\.conf}")
         assert "mode: iptables" in config
         rules = ["iptables-save", "-t", "nat"]
-        wait_until(lambda: "KUBE-SERVICES" in site.lab.machine(2).execute(rules).stdout, "iptables rules", seconds=90)
+        wait_until(lambda: "KUBE-SERVICES" in site.lab.machine(2).execute(rules).stdout, "iptables rules", seconds=300)
         assert plan(after) == []
         assert "nothing changed" in apply(after).stdout
     finally:
@@ -147,7 +147,7 @@ def test_a_second_deployment_at_the_same_time_is_kept_out(site: Site) -> None:
     try:
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(apply, after)
-            wait_until(lock.is_file, "the lock", seconds=120)
+            wait_until(lock.is_file, "the lock", seconds=400)
             second = apply(after)
             assert second.returncode == 1
             assert "has been running deploy apply on this cluster since" in " ".join(second.stderr.split())

@@ -180,7 +180,7 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
                 assert running.poll() is None
             arguments = b"".join(_command_lines())
             box.lab.network.cut(3)
-            said, _ = running.communicate(timeout=90)
+            said, _ = running.communicate(timeout=240)
         finally:
             box.lab.network.heal(3)
     assert said.startswith("('h3',) 1 ")

@@ -58,7 +58,7 @@ def _in_check(book: Book) -> dict[str, list[str]]:
     words = [*map(str, book.box.lab.network.inside()), sys.executable, "-m", "tests.e2e_hosts.in_check", *files]
     done = subprocess.run(
         [*words, str(book.box.home / "run"), "worker1", "worker2"], env=book.box.environment, cwd=book.box.home,
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)["devices"]
@@ -138,7 +138,7 @@ def test_a_second_apply_changes_nothing(cluster: Book) -> None:
 @pytest.fixture(scope="module")
 def divided(cluster: Book) -> Book:
     """vc1 has worker1, default has worker2; job 0 ran before, and has ended."""
-    name = cluster.job(0, vc="default", training="env; sleep 300; echo epochs of")
+    name = cluster.job(0, vc="default", training="env; sleep 900; echo epochs of")
     before = cluster.runs(name)
     assert before[0]["metadata"]["annotations"][ISOLATION] == "0"
     shown = cluster.reconfigure(DIVIDED)
@@ -197,14 +197,14 @@ def test_each_of_several_people_submits_by_a_sign_in_of_his_own(divided: Book, p
     sign_in(page, portal(divided), "eve", PASSWORD)
     page.open(f"{portal(divided)}/submit")
     assert page.run("[...document.querySelectorAll('[name=vc] option')].map(one => one.value)") == ["vc1"]
-    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 300", cpu="1", memory="64")
+    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 900", cpu="1", memory="64")
     reads(page, "can run now")
     page.follow(click(page, "#submit"))
     login = "authn/basic/login"
     assert rest(divided, "POST", login, {"username": "bob", "password": PASSWORD})[0] == 400, "that is eve's"
     status, signed = rest(divided, "POST", login, {"username": "bob", "password": password})
     assert status == 200
-    job = {**TALK, "name": "second", "taskRoles": {"client": {**CLIENT, "commands": ["sleep 300"]}}}
+    job = {**TALK, "name": "second", "taskRoles": {"client": {**CLIENT, "commands": ["sleep 900"]}}}
     assert rest(divided, "POST", "jobs", job)[0] == 401, "nobody is signed in"
     other = {**job, "defaults": {"virtualCluster": "vc1"}}
     assert rest(divided, "POST", "jobs", other, signed["token"])[0] == 403, "vc1 was not granted to bob"
@@ -263,7 +263,7 @@ def united(divided: Book) -> Book:
 
 
 def test_a_gang_starts_as_a_whole_or_not_at_all(united: Book) -> None:
-    pods = united.waits(united.job(6, training="sleep 5; echo epochs of"), tasks=2)
+    pods = united.waits(united.job(6, training="sleep 20; echo epochs of"), tasks=2)
     assert places(pods) == ["-", "-"]  # although worker1 is free
     united.stop("job-5")
     assert places(united.runs("job-6", tasks=2)) == ["worker1", "worker2"]
@@ -302,7 +302,7 @@ TALK = {
             "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1, "ports": {"http": 1}},
             "commands": ["env | grep PAI_", "echo served >/tmp/page",
-                         'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 300"],
+                         'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 900"],
         },
         "client": {
             **CLIENT,
@@ -490,7 +490,7 @@ def test_the_contract_of_a_cluster_holds(united: Book) -> None:
     """Of its tests those that need services which really run; last, for they push configurations of their own."""
     words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "together", "-k", "hosts", "-p", "no:cacheprovider"]
     done = united.box.lab.run(
-        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=500, folder=ROOT,
+        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=1500, folder=ROOT,
         environment={"PAICTL_CONTRACT_HOSTS": str(united.box.home / ".kube/config")},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import http.client
 import os
 import signal
 import socket
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,9 +153,9 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
     """Whether a GET gives 200."""
     handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
     try:
-        with urllib.request.build_opener(*handlers).open(url, timeout=2) as reply:
+        with urllib.request.build_opener(*handlers).open(url, timeout=10) as reply:
             return int(reply.status) == 200
-    except (OSError, urllib.error.URLError):
+    except (OSError, http.client.HTTPException):  # the second: it ended in the middle of its answer
         return False
 
 

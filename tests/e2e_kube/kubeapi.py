@@ -255,6 +255,27 @@ def until(condition: Callable[[], object], seconds: float, what: str | Callable[
         time.sleep(0.1)
 
 
+def bystander(name: str) -> Json:
+    """A pod for which nobody here decides anything."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "none"}]},
+    }
+
+
+def await_denied(attempt: Callable[[], object], what: str) -> None:
+    """Until the API server refuses something, as it does a while after it was given a policy."""
+
+    def denied() -> bool:
+        try:
+            attempt()
+        except ApiError:
+            return True
+        return False
+
+    until(denied, 30, f"{what} is refused")
+
+
 def _ready(node: Json) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
 

@@ -7,6 +7,7 @@ there, with the configuration of its ConfigMap, and starts anew when that is ano
 from __future__ import annotations
 
 import contextlib
+import http.client
 import threading
 from collections.abc import Iterator
 
@@ -32,7 +33,8 @@ class Extender(threading.Thread):
     def run(self) -> None:
         """Look again and again."""
         while not self._over.wait(_LOOKS):
-            self._follow()
+            with contextlib.suppress(ApiError, OSError, http.client.HTTPException):  # the next look may be answered
+                self._follow()
 
     def stop(self) -> None:
         self._over.set()

@@ -6,8 +6,11 @@ Each has a token of the service account that it runs under in a cluster, and no 
 from __future__ import annotations
 
 import contextlib
+import http
 import json
 import ssl
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -112,8 +115,15 @@ class Rig:
     def text(self, path: str, accept: str = "*/*") -> str:
         headers = {"Accept": accept} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
         request = urllib.request.Request(f"{self.url}{path}", headers=headers)  # noqa: S310
-        with _opener(self.reading).open(request, timeout=20) as reply:
-            return str(reply.read().decode())
+        end = time.monotonic() + 120
+        while True:
+            try:
+                with _opener(self.reading).open(request, timeout=60) as reply:
+                    return str(reply.read().decode())
+            except urllib.error.HTTPError as error:  # after an explanation that took long, others have to wait
+                if error.code != http.HTTPStatus.TOO_MANY_REQUESTS or time.monotonic() > end:
+                    raise
+            time.sleep(1)
 
     def stop(self) -> None:
         for name in ("kube-scheduler", self.program):

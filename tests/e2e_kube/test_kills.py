@@ -114,7 +114,7 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.wait(0.2):
-            with contextlib.suppress(OSError, ApiError):
+            with contextlib.suppress(OSError, http.client.HTTPException, ApiError):
                 self.pods.update({pod["metadata"]["uid"]: pod for pod in self.api.pods(SPACE)})
 
     def tries(self) -> Counter[tuple[str, ...]]:

@@ -14,7 +14,19 @@ import yaml
 from tests.e2e_kube.churn import faults, gang, halves
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
 from tests.e2e_kube.gates import gates
-from tests.e2e_kube.kubeapi import GATED, ISOLATION, MARKER, SPEC, Json, KubeApi, devices, hived_pod, until
+from tests.e2e_kube.kubeapi import (
+    GATED,
+    ISOLATION,
+    MARKER,
+    SPEC,
+    Json,
+    KubeApi,
+    await_denied,
+    bystander,
+    devices,
+    hived_pod,
+    until,
+)
 from tests.e2e_kube.rig import Rig, add_nodes, rig
 from tests.e2e_kube.stages import STAYS
 from tests.e2e_kube.test_gangs import CONFIG, DEVICES
@@ -135,7 +147,11 @@ def test_a_binding_that_is_refused_gives_the_devices_back(up: Rig, api: KubeApi)
     api.call("POST", f"{group}/validatingadmissionpolicies", policy)
     binding = {"metadata": {"name": "no-binding"}, "spec": {"policyName": "no-binding", "validationActions": ["Deny"]}}
     api.call("POST", f"{group}/validatingadmissionpolicybindings", binding)
-    time.sleep(3)  # until the API server enforces it
+    pods = "/api/v1/namespaces/default/pods"
+    api.call("POST", pods, bystander("refused-first"))
+    target = {"metadata": {"name": "refused-first"}, "target": {"kind": "Node", "name": "gang-0"}}
+    await_denied(lambda: api.call("POST", f"{pods}/refused-first/binding?dryRun=All", target), "a binding")
+    api.delete("refused-first")
     try:
         for pod in (*gang("refused", 4, 4, "A"), *gang("partly", 4, 4, "B")):
             api.create(pod)
@@ -310,7 +326,7 @@ def test_a_changed_configuration_takes_guarantees_and_says_so(up: Rig, api: Kube
     changed = {**CONFIG, "virtualClusters": {name: CONFIG["virtualClusters"][name] for name in ("B", "C")}}
     up.config.write_text("virtualClusters: [nonsense")
     time.sleep(2.5)
-    assert answers(f"{up.url}/readyz"), "a configuration that is none is not taken"
+    until(lambda: answers(f"{up.url}/readyz"), 20, "a configuration that is none is not taken")
     up.config.write_text(yaml.safe_dump(changed))
     until(lambda: any(e["reason"] == "GuaranteeLost" for e in api.events("promised-0")), 60, "told")
     pods = {pod["metadata"]["name"]: pod for pod in api.pods()}
@@ -342,7 +358,7 @@ class Witness:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         while not self._over.wait(0.005):
@@ -396,7 +412,7 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     api.await_bound(["held-0", "held-1"], 60)
     urls = [f"http://{HOST}:{port}/readyz" for port in ports]
     until(lambda: second.running, 20, "the second runs")
-    assert [answers(url) for url in urls] == [True, False]
+    until(lambda: [answers(url) for url in urls] == [True, False], 20, "the first leads")
     first.kill()
     until(lambda: answers(urls[1]), 30, lambda: second.tail())  # how soon is the machine's business, too
     first.start()  # comes back while another leads
@@ -404,7 +420,7 @@ def _lead_in_turn(up: Rig, api: KubeApi, replicas: tuple[Program, Program], port
     for pod in gang("next", 2, 4, "A"):
         api.create(pod)
     api.await_bound(["next-0", "next-1"], 60)
-    assert [answers(url) for url in urls] == [False, True]
+    until(lambda: [answers(url) for url in urls] == [False, True], 20, "the second leads")
     assert not faults(api.pods(), DEVICES)
     assert not halves(api.pods())
     second.freeze()  # it does not know that its time is over

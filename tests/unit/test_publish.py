@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.e2e_kube.controlplane import free_ports
 from tools import dist
 from tools.dist import DistError
 
@@ -50,9 +51,7 @@ def release(tmp_path: Path, signers: Path, wheel: Path) -> Path:
 def index(tmp_path: Path) -> Iterator[str]:
     """The address of an empty index."""
     (tmp_path / "packages").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     options = ["-i", "127.0.0.1", "-p", str(port), "-P", ".", "-a", ".", "--disable-fallback"]
     server = subprocess.Popen(
         [TOOLS / "pypi-server", "run", *options, tmp_path / "packages"], stderr=subprocess.DEVNULL
@@ -62,6 +61,7 @@ def index(tmp_path: Path) -> Iterator[str]:
             with socket.socket() as trial:
                 if not trial.connect_ex(("127.0.0.1", port)):
                     break
+            assert server.poll() is None
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/"
     finally:

@@ -150,7 +150,7 @@ class Lab:
 
     def ssh_words(self, number: int, *words: str, user: str = "deploy") -> list[str]:
         """The command that runs `words` on a host by SSH, the host key verified."""
-        options = [f"UserKnownHostsFile={self.known_hosts}", "StrictHostKeyChecking=yes", "ConnectTimeout=5"]
+        options = [f"UserKnownHostsFile={self.known_hosts}", "StrictHostKeyChecking=yes", "ConnectTimeout=30"]
         flags = [word for option in options for word in ("-o", option)]
         return [*self.network.inside(), "ssh", "-i", str(self.key), *flags, f"{user}@{self.address(number)}", *words]
 

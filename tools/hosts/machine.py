@@ -101,7 +101,7 @@ class Machine:
 
         wait_until(started, f"{self.name} starts", pause=0.02)
 
-    def ready(self, seconds: float = 60.0) -> None:
+    def ready(self, seconds: float = 180.0) -> None:
         """Wait until sshd answers and systemd has settled."""
 
         def settled() -> bool:

@@ -62,13 +62,21 @@ def kept(folder: Path, make: Callable[[Path], None]) -> Path:
             part.mkdir()
             make(part)
             part.rename(folder)
-            asked = sorted(folder.parent.glob("*.lock"), key=lambda one: one.stat().st_mtime, reverse=True)
-            for beside in asked[_KEPT:]:
-                if beside.stat().st_mtime < time.time() - _IN_USE:
+            asked = sorted(((_asked(one), one) for one in folder.parent.glob("*.lock")), reverse=True)
+            for at, beside in asked[_KEPT:]:
+                if at < time.time() - _IN_USE:
                     _forget(beside.with_suffix(""))
-                    beside.unlink()
+                    beside.unlink(missing_ok=True)
         os.utime(lock.fileno())
     return folder
+
+
+def _asked(lock: Path) -> float:
+    """When a folder was last asked for: never, where another process has just forgotten it."""
+    try:
+        return lock.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _forget(folder: Path) -> None:

@@ -42,7 +42,7 @@ def run(
     return done
 
 
-def wait_until(ready: Callable[[], bool], what: str, *, seconds: float = 60.0, pause: float = 0.05) -> None:
+def wait_until(ready: Callable[[], bool], what: str, *, seconds: float = 180.0, pause: float = 0.05) -> None:
     """Ask again and again until it is so.
 
     Raises:

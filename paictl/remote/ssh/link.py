@@ -128,7 +128,7 @@ class Link:
     def close(self) -> None:
         """End the connection; nothing if it has ended."""
         self._over.set()
-        self._connection.close()
+        _hang_up(self._connection)
 
 
 def open_link(host: Host, login: Login, options: SshOptions, bastion: Bastion | None = None) -> Link:
@@ -192,13 +192,21 @@ def _connected(host: Host, login: Login, options: SshOptions, sock: Any = None) 
             connection.client.load_system_host_keys(str(options.known_hosts))
         connection.open()
     except BaseException as error:
-        connection.close()
+        _hang_up(connection)
         if isinstance(error, NotReachedError):
             raise
         if isinstance(error, paramiko.SSHException | OSError | EOFError | ValueError):
             raise _why(error, host, login, options) from None
         raise
     return connection, policy.trusted
+
+
+def _hang_up(connection: Any) -> None:
+    """Close a connection; its goodbye may not get through: the host, or the bastion on the way there, may be gone."""
+    import paramiko
+
+    with suppress(paramiko.SSHException, OSError, EOFError):
+        connection.close()
 
 
 def _quiet() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from paictl.cli.main import run
 from paictl.cli.settings import GlobalOptions, settings
+from paictl.cluster.embedded.clock import plan_beginning
+from tests.contract.conftest import BEGINNING
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def mid_month(home: Path) -> Path:
+    """The same, where a cluster comes up on a morning in the middle of a month: accounts begin anew with each."""
+    folder = home / "state"
+    folder.mkdir(mode=0o700)
+    plan_beginning(folder, BEGINNING.timestamp())
+    return home
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ HOUR = 3_600_000
 
 
 @pytest.fixture
-def used(home: Path, paictl: Paictl) -> Paictl:
+def used(mid_month: Path, paictl: Paictl) -> Paictl:
     """A cluster on which a job of two devices has run for half an hour, of two hours."""
-    file = home / "train.yaml"
+    file = mid_month / "train.yaml"
     file.write_text(yaml.safe_dump(JOB), encoding="utf-8")
     assert paictl("cluster", "up", "--preset", "three-tenants", "--speed", "0").code == 0
     assert paictl("job", "submit", str(file), "--user", "ann").code == 0

@@ -12,11 +12,11 @@ from tests.unit.cli.test_accounting import JOB
 
 
 @pytest.fixture
-def site(home: Path, paictl: Paictl) -> Paictl:
+def site(mid_month: Path, paictl: Paictl) -> Paictl:
     """A cluster on which a job of two devices of ann has run for half an hour."""
-    (home / "train.yaml").write_text(yaml.safe_dump(JOB), encoding="utf-8")
+    (mid_month / "train.yaml").write_text(yaml.safe_dump(JOB), encoding="utf-8")
     assert paictl("cluster", "up", "--preset", "three-tenants", "--speed", "0").code == 0
-    assert paictl("job", "submit", str(home / "train.yaml"), "--user", "ann").code == 0
+    assert paictl("job", "submit", str(mid_month / "train.yaml"), "--user", "ann").code == 0
     assert paictl("cluster", "tick", "1h").code == 0
     return paictl
 

@@ -65,7 +65,7 @@ def stopped(at: int, words: list[str], folder: Path) -> subprocess.CompletedProc
         check=False,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PAICTL_STATE": str(folder)},
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,11 +63,16 @@ def test_who_does_not_follow_is_told_at_once() -> None:
         shown(Slow([]), follow=False)
 
 
-def test_a_start_is_waited_for_no_longer_than_was_said(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_start_is_waited_for_no_longer_than_was_said(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), sleep=lambda _: None)
+    monkeypatch.setattr(jobstreams, "time", clock)
     cluster = Slow([NotStartedError("no image")] * 1_000_000)
     job: Any = SimpleNamespace(key="ann~train", tasks=[])
     with pytest.raises(NotStartedError, match="no image; timed out"):
-        jobstreams.show_log(cluster, job, None, Output.TABLE, follow=True, lines=None, timeout=0.05)  # type: ignore[arg-type]
+        jobstreams.show_log(cluster, job, None, Output.TABLE, follow=True, lines=None, timeout=9)  # type: ignore[arg-type]
     assert cluster.looks >= 2
     assert b"no image; waiting" in capfdbinary.readouterr().err
 

@@ -102,9 +102,9 @@ def test_errors_are_followed_by_pauses_that_grow_until_a_look_succeeds() -> None
 def test_a_worker_sleeps_until_a_job_is_due_or_a_sooner_one_is_named() -> None:
     queue = WorkQueue()
     names: list[str | None] = []
+    began = time.monotonic()
     queue.add("late", after=60)
     queue.add("soon", after=0.2)
-    began = time.monotonic()
     assert queue.get() == "soon"
     assert 0.2 <= time.monotonic() - began < 10
     worker = threading.Thread(target=lambda: names.extend([queue.get(), queue.get()]))

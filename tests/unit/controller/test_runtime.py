@@ -71,7 +71,7 @@ def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtim
             assert process.stdout.readline() == "begun\n"
             first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             os.kill(int(first[0]), signal.SIGTERM)
-            said, _ = process.communicate(timeout=20)
+            said, _ = process.communicate(timeout=120)
         finally:
             process.kill()  # and with it all that it has started
     assert said == "saved\n"
@@ -100,7 +100,7 @@ def addresses(shell: str, folder: Path, tasks: int, knows: str) -> tuple[str, li
            "PAI_CURRENT_CONTAINER_IP": "10.0.0.7", "PAI_JOB_OBJECT": "one"}  # fmt: skip
     done = subprocess.run(
         [shell, str(folder / "runtime.sh")], env={**os.environ, **own, "PATH": f"{folder}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     asked = folder / "asked"
     return done.stdout.strip(), asked.read_text().splitlines() if asked.exists() else []

@@ -194,11 +194,12 @@ def _asked(port: int, method: str, path: str, headers: dict[str, str]) -> tuple[
 
 def test_who_never_ends_the_head_of_a_request_is_given_up(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """One says nothing, one begins, one has been answered before and begins again, one sends headers without end."""
-    monkeypatch.setattr(bodies, "PATIENCE", 0.3)
-    silent, slow, again, endless = (socket.create_connection(("127.0.0.1", caller.port), 10) for _ in range(4))
-    slow.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHo")
+    again = socket.create_connection(("127.0.0.1", caller.port), 30)
     again.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200 OK" in again.recv(1000)
+    monkeypatch.setattr(bodies, "PATIENCE", 1.0)
+    silent, slow, endless = (socket.create_connection(("127.0.0.1", caller.port), 30) for _ in range(3))
+    slow.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHo")
     again.sendall(b"GET /hea")
     endless.sendall(b"GET /healthz HTTP/1.1\r\n")
     with pytest.raises(OSError):  # noqa: PT011 - whichever way it notices

@@ -62,7 +62,10 @@ def test_nothing_there_is_said_as_hived_says_it(caller: Caller) -> None:
     assert caller.call("GET", "/v1/inspect/affinitygroups/") == (200, {"items": None})
 
 
-def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness) -> None:
+def test_explanations_picture_page_and_metrics(
+    caller: Caller, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SHARE", 1.0)  # no pauses between explanations
     for made in gang("full", 3, 4):
         (node,) = caller.filter(harness.create(made), NODES)["NodeNames"]
         caller.bind(made, node)

@@ -51,6 +51,11 @@ def test_of_what_was_made_the_newest_stay_and_what_may_be_in_use(tmp_path: Path)
     assert {one.name for one in tmp_path.iterdir() if one.is_dir()} == {"new", "1h", "2h", "4h", "5h"}
 
 
+def test_what_another_process_has_just_forgotten_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "gone.lock").symlink_to(tmp_path / "nowhere")
+    assert kept(tmp_path / "new", lambda at: (at / "file").touch()).is_dir()
+
+
 def test_a_lab_has_a_name_that_a_namespace_can_have() -> None:
     assert Lab("pytest-1-2").network.namespace == "paictl-pytest-1-2"
     for name in ("", "a/b", "-a", "A", "x" * 40):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import threading
@@ -88,6 +90,7 @@ class Server:
         self.forwarded: list[tuple[str, int]] = []
         self._sockets: list[socket.socket] = []
         self._transports: list[Any] = []
+        self._programs: list[subprocess.Popen[bytes]] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listening.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -139,6 +142,7 @@ class Server:
             env=environment, start_new_session=True,
         ) as program:  # fmt: skip
             assert program.stdin is not None
+            self._programs.append(program)
             pumps = [
                 threading.Thread(target=_pump, args=(program.stdout, channel.sendall), daemon=True),
                 threading.Thread(target=_pump, args=(program.stderr, channel.sendall_stderr), daemon=True),
@@ -177,6 +181,10 @@ class Server:
         self.cut()
         for one in self._sockets:
             one.close()
+        for program in self._programs:  # nor does a later test wait for what runs on
+            if program.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(program.pid, signal.SIGKILL)
 
 
 def _feed(channel: Any, stdin: Any) -> None:

@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fabric
 import paramiko
 import pytest
 
@@ -29,12 +30,16 @@ def sshd() -> Iterator[Server]:
         yield made
 
 
-def options(sshd: Server, tmp_path: Path, *, trusted: bool = True, accept: bool = False) -> SshOptions:
+def options(
+    sshd: Server, tmp_path: Path, *, trusted: bool = True, accept: bool = False,
+    connect: float = 60.0, silence: float = 60.0,
+) -> SshOptions:  # fmt: skip
+    """Patient, as the machine may be busy; only where a host is to be given up are the times short."""
     path = tmp_path / "known_hosts"
     if trusted and not path.exists():
         key = sshd.host_key
         remember(path, f"[127.0.0.1]:{sshd.port}", HostKey(key.get_name(), key.asbytes()))
-    return SshOptions(path, accept, connect=1.0, silence=0.8)
+    return SshOptions(path, accept, connect, silence)
 
 
 def run(sshd: Server, tmp_path: Path, command: str, **more: Any) -> HostResult:
@@ -155,7 +160,8 @@ def test_nobody_listens(tmp_path: Path, sshd: Server) -> None:
 
 def test_a_host_that_takes_connections_and_says_nothing(sshd: Server, tmp_path: Path) -> None:
     sshd.silent = True
-    found = run(sshd, tmp_path, "true")
+    with Fleet(sshd.inventory(), options(sshd, tmp_path, connect=1.0)) as fleet:
+        found = fleet.run("true")["one"]
     assert found.reach is CommandStatus.UNREACHABLE
     assert "does not answer" in found.message
 
@@ -186,9 +192,28 @@ def test_a_link_that_is_cut_while_a_channel_is_closed(
     assert run(sshd, tmp_path, "echo done").stdout == "done\n"
 
 
+@pytest.mark.parametrize("error", [EOFError, OSError, paramiko.SSHException])
+def test_a_goodbye_that_does_not_get_through_is_no_error(
+    sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The bastion on the way may be gone: the socket of the connection is a channel of it, which cannot be closed."""
+    close = fabric.Connection.close
+
+    def gone(connection: Any) -> None:
+        close(connection)
+        raise error
+
+    monkeypatch.setattr(fabric.Connection, "close", gone)
+    assert run(sshd, tmp_path, "echo done").stdout == "done\n"
+    sshd.silent = True
+    with Fleet(sshd.inventory(), options(sshd, tmp_path, connect=0.5)) as fleet:
+        assert "does not answer" in fleet.run("true")["one"].message
+
+
 def test_a_host_that_freezes_in_the_middle(sshd: Server, tmp_path: Path) -> None:
-    with Fleet(sshd.inventory(), options(sshd, tmp_path), Listener(lambda *_: sshd.freeze())) as fleet:
-        found = fleet.run("echo on; exec sleep 5")["one"]
+    freezes = Listener(lambda *_: sshd.freeze())
+    with Fleet(sshd.inventory(), options(sshd, tmp_path, silence=2.0), freezes) as fleet:
+        found = fleet.run("echo on; exec sleep 30")["one"]
     assert found.reach is CommandStatus.LOST
     assert "has not responded for" in found.message
 
@@ -203,7 +228,7 @@ def test_a_connection_that_is_gone_is_made_again(sshd: Server, tmp_path: Path) -
         assert fleet.run("true")["one"].ok
         sshd.cut()
         while fleet._links.open["one"].alive:
-            pass
+            time.sleep(0.001)
         assert fleet.run("true")["one"].ok
 
 
@@ -301,7 +326,7 @@ def test_an_upload_that_is_cut_leaves_nothing(sshd: Server, tmp_path: Path) -> N
 
     def cut() -> None:
         while not any(target.glob(".paictl.*")):
-            pass
+            time.sleep(0.001)
         sshd.cut()
 
     with Fleet(sshd.inventory(), options(sshd, tmp_path)) as fleet:

@@ -27,7 +27,7 @@ class Served:
     lines: list[str] = field(default_factory=list)
 
     def connection(self) -> HTTPConnection:
-        return HTTPConnection("127.0.0.1", self.port, timeout=30)
+        return HTTPConnection("127.0.0.1", self.port, timeout=120)
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         connection = self.connection()
@@ -40,7 +40,7 @@ class Served:
 
     def raw(self, data: bytes) -> socket.socket:
         """A connection on which some bytes were sent."""
-        found = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        found = socket.create_connection(("127.0.0.1", self.port), timeout=120)
         found.sendall(data)
         return found
 
@@ -73,5 +73,5 @@ def served(state: Path, *words: str, **environment: Any) -> Iterator[Served]:
     finally:
         if server.process.poll() is None:
             server.process.terminate()
-        _, rest = server.process.communicate(timeout=30)
+        _, rest = server.process.communicate(timeout=120)
         server.lines.append(rest or "")

@@ -7,6 +7,7 @@ import itertools
 import random
 import time
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -122,7 +123,7 @@ def test_nonsense_on_the_wire_is_refused_and_the_server_lives(server: Served, da
     connection = server.raw(b"")
     try:
         connection.sendall(data)
-        connection.settimeout(15)
+        connection.settimeout(60)
         answer = connection.recv(100)
     except ConnectionError:
         answer = b""
@@ -205,7 +206,7 @@ def kill_while_submitting(folder: Path, rounds: int, seed: int) -> None:
             try:
                 body = JOB.format(name=pending, vc="vc1").encode()
                 status, _ = server.ask("POST", "/api/v2/jobs", body, authorization=f"Bearer {token}")
-            except OSError:
+            except (OSError, HTTPException):  # cut in the middle of an answer
                 break
             assert status in (202, 409)
             answered.append(pending)

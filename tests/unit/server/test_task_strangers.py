@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.server.tasks import proxy
-from tests.unit.server.test_tasks import LARGE, Rig, _ends, _head, _opened, common, request, rig
+from tests.unit.server.test_tasks import LARGE, PATIENCE, Rig, _ends, _head, _opened, _until, common, request, rig
 
 __all__ = ["common", "rig"]
 
@@ -22,7 +22,7 @@ def test_a_stranger_gets_one_answer_on_a_connection(rig: Rig) -> None:
         assert "connection: close" in head.lower()
         rest = b""
         with contextlib.suppress(ConnectionResetError):
-            rest = await asyncio.wait_for(stranger.read(), 5)
+            rest = await asyncio.wait_for(stranger.read(), PATIENCE)
         return rest
 
     assert b"HTTP/1.1" not in rig.run(act)
@@ -53,7 +53,7 @@ def test_between_two_answers_it_is_the_turn_of_others(
         visitor = await _opened(port, request("/", cookie) + refused * 100)
         answers = b""
         while answers.count(b"HTTP/1.1 403") < 100:
-            answers += await asyncio.wait_for(visitor.read(1 << 16), 5)
+            answers += await asyncio.wait_for(visitor.read(1 << 16), PATIENCE)
         waiting.cancel()
         return answers
 
@@ -66,18 +66,18 @@ def test_a_visitor_who_takes_no_answer_does_not_keep_a_place(
     rig: Rig,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxy, "SILENT", 0.3)
+    monkeypatch.setattr(proxy, "SILENT", 2.0)
     monkeypatch.setattr(proxy, "CONNECTIONS", 1)
 
     async def act(port: int) -> bytes:
         idle = await _opened(port, request("/large", f"Cookie: {rig.cookie()}"))
         assert "200" in await _head(idle)
         assert await _ends(await _opened(port, request())), "there is no room"
-        await asyncio.sleep(1)
+        await _until(lambda: not rig.proxy._visits)
         assert "401" in await _head(await _opened(port, request()))
         taken = 0
         with contextlib.suppress(ConnectionResetError):
-            while piece := await asyncio.wait_for(idle.read(1 << 20), 5):
+            while piece := await asyncio.wait_for(idle.read(1 << 20), PATIENCE):
                 taken += len(piece)
         return b"%d" % taken
 

@@ -22,7 +22,7 @@ def paictl(*words: str, data: bytes = b"", folder: Path = ROOT) -> subprocess.Co
     command = [sys.executable, "-m", "paictl", "config", "validate", *words]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDEVMODE": "0"}
     done = subprocess.run(
-        command, input=data, capture_output=True, check=False, cwd=folder, env=environment, timeout=60
+        command, input=data, capture_output=True, check=False, cwd=folder, env=environment, timeout=300
     )
     assert b"Traceback" not in done.stderr
     assert b"internal error" not in done.stderr
@@ -95,7 +95,7 @@ def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
         capture_output=True,
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        timeout=60,
+        timeout=300,
     )
     assert len(done.stdout) == 100
     assert done.stderr == b""
@@ -110,7 +110,7 @@ def test_a_full_disk_under_the_report_is_said() -> None:
         capture_output=True,
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        timeout=60,
+        timeout=300,
     )
     assert b"Traceback" not in done.stderr
     assert done.returncode == 2
