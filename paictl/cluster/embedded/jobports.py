@@ -68,6 +68,7 @@ class WithJobs(ClusterInFolder):
         def act(views: WorldViews) -> list[JobView]:
             for user in sorted({request.user for request in requests}):
                 self._refuse_history(views, user)
+                views.world.sharing.refuse_many(user, [key for key in keys if key.startswith(f"{user}~")])
             return [view for key in keys if (view := views.job(key)) is not None]  # each was taken, so it is there
 
         return self._ask(Submit.hiding(requests), act, check)
