@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 100_000
 """Most tasks that may wait or run on a cluster on this machine at once."""
 
+MOST_OF_USER: Final = 20_000
+"""Tasks of one user that may wait or run there, unless `task-limits` says more: each command of anybody reads all."""
+
 MOST_TOGETHER: Final = 32_000_000
 """Characters that the commands of jobs submitted together may have, templates filled in: all are held at once."""
 

@@ -232,19 +232,17 @@ def _meant(mount: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequenc
         return [storage for storage in usable.values() if storage.default]
     if mount.name in usable:
         return [usable[mount.name]]
-    if any(storage.name == mount.name for storage in storages):
-        raise JobError(
-            mount.where,
-            text("virtual cluster {vc} may not use storage {name!r}", vc=vc, name=mount.name),
-            hint=text("ask an administrator: paictl storage grant {name} --vc {vc}", name=mount.name, vc=vc),
-        )
-    known = listed(sorted(usable)) if usable else ""
-    there = text("virtual cluster {vc} may use: {names}", vc=vc, names=known) if known else text(
-        "an administrator adds storages: paictl storage add NAME --nfs SERVER:/PATH --vc {vc}", vc=vc
-    )  # fmt: skip
+    # The same answer whether or not there is one of that name: a user must not learn what other tenants have.
+    if usable:
+        hint = text("virtual cluster {vc} may use: {names}; an administrator grants others: paictl storage grant NAME "
+                    "--vc {vc}", vc=vc, names=listed(sorted(usable)))  # fmt: skip
+    else:
+        hint = text("an administrator adds storages (paictl storage add) and grants them: paictl storage grant NAME "
+                    "--vc {vc}", vc=vc)  # fmt: skip
     raise JobError(
-        mount.where, text("no storage {name!r}", name=mount.name), hint=did_you_mean(mount.name, usable) or there
-    )
+        mount.where, text("virtual cluster {vc} has no storage {name!r}", vc=vc, name=mount.name),
+        hint=did_you_mean(mount.name, usable) or hint,
+    )  # fmt: skip
 
 
 def mounts_by_role(

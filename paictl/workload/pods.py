@@ -79,6 +79,8 @@ class Pod:
 
     def restarted(self, incarnation: int) -> Pod:
         """The same task's pod after `incarnation` restarts."""
+        if incarnation == self.incarnation:  # of most tasks that wait, which each command asks about
+            return self
         return replace(self, uid=_uid(self.name, incarnation), incarnation=incarnation)
 
 

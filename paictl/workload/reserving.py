@@ -220,19 +220,15 @@ def refuse_job(
         return
     where = "extras.reservation"
     known = reservations.get(name)
-    if known is None:
-        hint = (
-            did_you_mean(name, [reservation.name for reservation in reservations])
-            or "list them with: paictl reservation list"
+    if known is None or known.vc not in ("", vc):
+        # The same answer in both cases: a user must not learn what other tenants have reserved.
+        usable = [reservation.name for reservation in reservations if reservation.vc in ("", vc)]
+        hint = did_you_mean(name, usable) or "list them with: paictl reservation list"
+        raise ReservationError(
+            text("no reservation {name!r} for virtual cluster {vc}", name=name, vc=vc), where=where, hint=hint
         )
-        raise ReservationError(text("no reservation {name!r}", name=name), where=where, hint=hint)
     if not known.vc:
         return
-    if known.vc != vc:
-        raise ReservationError(
-            text("reservation {name} is for virtual cluster {vc}, the job runs in {other}", name=name, vc=known.vc,
-                 other=vc), where=where, hint=text("submit it to {vc}: --vc {vc}", vc=known.vc),
-        )  # fmt: skip
     if not guaranteed:
         raise ReservationError(
             text("reservation {name} keeps cells of a promise, which an opportunistic job cannot use", name=name),

@@ -27,6 +27,7 @@ from paictl.workload.devicelimits import (
     UserLimits,
     devices_of,
 )
+from paictl.workload.historylimits import HistoryLimits
 from paictl.workload.lending import LendLimits, LendUse
 from paictl.workload.lentorder import HALF_LIFE, OpportunisticOrder, OrderBy
 from paictl.workload.preemption import PreemptionRules, VictimChoice
@@ -66,6 +67,7 @@ class Sharing:
         order: OpportunisticOrder | None = None,
         departments: Departments | None = None,
         task_limits: TaskLimits | None = None,
+        history_limits: HistoryLimits | None = None,
     ) -> None:
         self.budgets = budgets or Budgets()
         self.limits = limits or UserLimits()
@@ -84,6 +86,8 @@ class Sharing:
         """Of opportunistic gangs that wait, and of those that give way."""
         self.task_limits = task_limits or TaskLimits()
         """Asked when jobs are submitted."""
+        self.history_limits = history_limits or HistoryLimits()
+        """The same, by clusters on this machine only."""
         self._holds_back = bool(self.budgets or self.limits or self.borrowing or self.spares or self.lending)
 
     @property
@@ -139,7 +143,8 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
             LendLimits(_devices(section.get("lend-limits"))),
             _order(section.get("opportunistic-order")),
             Departments(_departments(section.get("departments"))),
-            TaskLimits({str(row.get("user", EACH)): int(row["tasks"]) for row in _rows(section.get("task-limits"))}),
+            TaskLimits(_by_user(section.get("task-limits"), "tasks")),
+            HistoryLimits(_by_user(section.get("history-limits"), "megabytes")),
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
@@ -165,6 +170,10 @@ def _limits(rows: object) -> Iterator[UserLimit]:
 
 def _devices(rows: object) -> dict[str, int]:
     return {str(row["vc"]): int(row["devices"]) for row in _rows(rows)}
+
+
+def _by_user(rows: object, field: str) -> dict[str, int]:
+    return {str(row.get("user", EACH)): int(row[field]) for row in _rows(rows)}
 
 
 def _min_run_times(rows: object) -> dict[str, Millis]:

@@ -38,7 +38,7 @@ def test_a_job_gets_what_its_virtual_cluster_may_use_and_all_or_none_are_taken(c
     try:
         asked = contract.request("asked", vc="vc1", seconds=1)
         wishing = replace(asked, data={**asked.data, "extras": {"storages": [{"name": "contract"}]}})
-        with pytest.raises(JobError, match="virtual cluster default may not use storage 'contract'") as refused:
+        with pytest.raises(JobError, match="virtual cluster default has no storage 'contract'") as refused:
             cluster.submit([contract.request("before"), replace(wishing, vc="default")])
         assert refused.value.request == 1
         assert cluster.jobs() == []

@@ -86,7 +86,7 @@ def test_a_storage_that_pods_still_use_can_be_added_again_when_they_have_ended(
 def test_another_virtual_cluster_is_refused_with_the_field(cluster: Cluster) -> None:
     cluster.add_storage(DATA)
     asked = request("other", {"worker": role(1)}, extras={"storages": [{"name": "data"}]})
-    with pytest.raises(JobError, match="virtual cluster B may not use storage 'data'") as refused:
+    with pytest.raises(JobError, match="virtual cluster B has no storage 'data'") as refused:
         cluster.submit([replace(asked, vc="B")])
     assert refused.value.where == "extras.storages[0].name"
     assert cluster.jobs() == []
@@ -120,7 +120,7 @@ def test_a_paijob_made_by_hand_gets_no_storage_of_another_tenant(cluster: Cluste
     finally:
         rig.start_controller()
     until(lambda: cluster.job("ann~sly").state is JobState.FAILED, 60, lambda: str(cluster.job("ann~sly")))
-    assert "virtual cluster B may not use storage 'data'" in cluster.job("ann~sly").reason
+    assert "virtual cluster B has no storage 'data'" in cluster.job("ann~sly").reason
 
 
 def test_tasks_get_ports_for_ssh_on_the_nodes_and_give_them_back(cluster: Cluster, api: KubeApi) -> None:

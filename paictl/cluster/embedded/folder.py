@@ -19,7 +19,8 @@ from paictl.cluster.embedded.clock import Clock, Present, planned_beginning, wal
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Tick, apply, replay
 from paictl.cluster.embedded.records import HistoryKind
 from paictl.cluster.embedded.store import Store, whole
-from paictl.cluster.interface import About
+from paictl.cluster.interface import About, ClusterError
+from paictl.i18n import text
 from paictl.units import Millis, instant, unix_millis
 
 if TYPE_CHECKING:
@@ -267,6 +268,15 @@ class ClusterInFolder:
             self._keep(views)
         return given
 
+    def _refuse_history(self, views: WorldViews, user: str) -> None:
+        """Raise `ClusterError` if more would be kept of a user than may be; asked before anything is committed."""
+        rules = views.world.sharing.rules
+        if refusal := rules.history_limits.refusal(user, self._store.kept().get(user, 0)):
+            raise ClusterError(refusal, hint=text(
+                "put large scripts into a storage or an image; an administrator can raise history-limits in the "
+                "section sharing"
+            ))  # fmt: skip
+
     def _read_world(self) -> World:
         """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
         from paictl.cluster.embedded.serialization import load
@@ -291,6 +301,7 @@ class ClusterInFolder:
         self._store.put_jobs(views.ended_rows())
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
+        self._store.note_kept()
         self._store.set_state(views.state())
         self._present.go_on(world.now)
         self._store.set_meta(still.KEY, views.written(self._store.seal()))

@@ -66,6 +66,9 @@ class WithJobs(ClusterInFolder):
                 raise name_taken(taken[0])
 
         def act(views: WorldViews) -> list[JobView]:
+            for user in sorted({request.user for request in requests}):
+                self._refuse_history(views, user)
+                views.world.sharing.refuse_many(user, [key for key in keys if key.startswith(f"{user}~")])
             return [view for key in keys if (view := views.job(key)) is not None]  # each was taken, so it is there
 
         return self._ask(Submit.hiding(requests), act, check)
@@ -87,6 +90,7 @@ class WithJobs(ClusterInFolder):
         """Change the tags of a job, ended or not."""
 
         def act(views: WorldViews) -> Sequence[str]:
+            self._refuse_history(views, key.partition("~")[0])
             if (job := views.world.job(key)) is not None:
                 return job.tags
             stored = views.stored_job(key)

@@ -19,7 +19,7 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.sim.loop import EventPriority
 from paictl.units import Millis, instant, rfc3339
 from paictl.workload.backfill import GRACE, BackfillMode
-from paictl.workload.budgets import BudgetLevel, BudgetState, MonthUse, month_of, next_month
+from paictl.workload.budgets import EACH, BudgetLevel, BudgetState, MonthUse, month_of, next_month
 from paictl.workload.departments import DevicesInUse, UnusedPromises, UsedDevices
 from paictl.workload.devicelimits import BorrowedDevices, HeldDevices, devices_of
 from paictl.workload.lending import LendUse, lend_use, promises_by_vc
@@ -27,6 +27,7 @@ from paictl.workload.lentorder import DecayedUse, LentDevices, LineAhead, Turns,
 from paictl.workload.preemption import GroupTimes, SparingRules
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.startpromises import StartPromises
+from paictl.workload.tasklimits import TaskLimits
 from paictl.workload.usagereport import HOUR
 
 if TYPE_CHECKING:
@@ -421,6 +422,18 @@ class WorldSharing:
         refuse_many_tasks(self.rules.task_limits, (job.plan for job in jobs), self._tasks_of)
         for job in jobs if self.rules else ():
             refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
+
+    def refuse_many(self, user: str, keys: Iterable[str]) -> None:
+        """Raise `ClusterError` if a user has too many tasks with these jobs, and no limit of the configuration counts.
+
+        Not in `refuse`: a log of an earlier version may have more, and its replay must take them.
+        """
+        from paictl.cluster.admission import MOST_OF_USER  # late: only who submits asks
+
+        if self.rules.task_limits.of(user) is None:
+            plans = [self._world.jobs[key].plan for key in keys if key in self._world.jobs]
+            held = self._tasks_of(user) - sum(len(plan.pods) for plan in plans)
+            refuse_many_tasks(TaskLimits({EACH: MOST_OF_USER}), plans, lambda _: held)
 
     def _tasks_of(self, user: str) -> int:
         return sum(len(job.plan.pods) for job in self._world.jobs.values() if job.plan.user == user)

@@ -12,7 +12,8 @@ import os
 import sqlite3
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ STORAGES_FILE = "storages.json"
 TEMPLATES_FILE = "templates.jsonl"
 """Beside it: the libraries of job templates, if there are any."""
 SCHEMA_VERSION = 3
+_KEPT = "kept"
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
 
@@ -86,6 +88,7 @@ class Store:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         self._db = connection
+        self._more: Counter[str] = Counter()
         # Closed with the last who uses it, before the collector looks at the connection itself: a `__del__` would run
         # in no particular order with the connection's own, which since 3.13 complains about being left open.
         self.close = weakref.finalize(self, connection.close)
@@ -178,6 +181,7 @@ class Store:
             try:
                 yield
             except BaseException:
+                self._more.clear()
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -221,7 +225,9 @@ class Store:
 
     def append_log(self, at: Millis, command: Mapping[str, Any]) -> None:
         """Note a command."""
-        self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, _json(command)))
+        line = _json(command)
+        self._count(str(command.get("key") or _first_key(command)), line)
+        self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, line))
 
     def seal(self) -> list[int]:
         """What changes with every command (its number in the log), and with whatever damages the state (its CRC-32)."""
@@ -231,7 +237,9 @@ class Store:
 
     def append_events(self, events: Iterable[Happened]) -> None:
         """Note what happened."""
-        rows = ((e.number, e.at, e.kind, e.subject, e.message, _json(e.data)) for e in events)
+        rows = [(e.number, e.at, e.kind, e.subject, e.message, _json(e.data)) for e in events]
+        for *_, subject, message, data in rows:
+            self._count(subject.removeprefix("job/"), message, data)
         self._db.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def events(self, subject: str | None = None, after: int = 0) -> Iterator[Happened]:
@@ -267,8 +275,32 @@ class Store:
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""
-        values = ((row.key, row.number, row.ended, _json(row.view), _json(row.data)) for row in rows)
+        values = [(row.key, row.number, row.ended, _json(row.view), _json(row.data)) for row in rows]
+        for key, *_, view, data in values:
+            if not self.taken_keys([key]):  # else it is put over what was counted
+                self._count(key, view, data)
         self._db.executemany("INSERT OR REPLACE INTO job VALUES (?, ?, ?, ?, ?)", values)
+
+    # --- how much is kept of whom
+
+    def kept(self) -> dict[str, int]:
+        """Characters in log, events and ended jobs, by user, with those that are about to be written."""
+        stored = self.meta(_KEPT)
+        if stored is None:  # of a cluster of an earlier version, what jobs show of it
+            query = "SELECT substr(key, 1, instr(key, '~') - 1), sum(length(view) + length(data)) FROM job GROUP BY 1"
+            stored = dict(self._db.execute(query))
+        return dict(Counter(stored) + self._more)
+
+    def note_kept(self) -> None:
+        """Write down what was counted since the last time."""
+        if self._more:
+            self.set_meta(_KEPT, self.kept())
+            self._more.clear()
+
+    def _count(self, key: str, *texts: str) -> None:
+        user, tilde, _ = key.partition("~")
+        if tilde:
+            self._more[user] += sum(map(len, texts))
 
     def forget_jobs(self) -> None:
         """Delete all stored jobs."""
@@ -392,6 +424,12 @@ def _remove_drafts(folder: Path) -> None:
         number = draft.name.removeprefix(f"{FILE}.").partition(".")[0]
         if not (number.isdecimal() and int(number) != os.getpid() and Path(f"/proc/{number}").exists()):
             draft.unlink(missing_ok=True)
+
+
+def _first_key(command: Mapping[str, Any]) -> str:
+    """A job of those who submit with a command; they come from one user together. Empty for other commands."""
+    jobs: Sequence[Mapping[str, Any]] = command.get("jobs") or ({},)
+    return f"{jobs[0]['user']}~" if "user" in jobs[0] else ""
 
 
 def _json(data: object) -> str:

@@ -66,13 +66,29 @@ def add(users: Users, new: NewUser) -> Account:
         )
     passwords.check(new.password)
     check_email(new.email)
-    check_unlike(users, new.name)
-    return users.put_account(
+    return put_new(
+        users,
         Account(
             new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), new_stamp(),
             datetime.now(UTC),
         )
     )  # fmt: skip
+
+
+def put_new(users: Users, account: Account) -> Account:
+    """Store a new account, unless another one has nearly its name. Raises `ConflictError` as `add` does.
+
+    The store compares whole names only, so two such accounts may be made at once. Whichever is written last is followed
+    by a look that sees both; each that sees the other is removed, at worst both.
+    """
+    check_unlike(users, account)
+    stored = users.put_account(account)
+    try:
+        check_unlike(users, account)
+    except ConflictError:
+        users.remove_account(stored.name, stored.version)
+        raise
+    return stored
 
 
 @frozen
@@ -105,15 +121,17 @@ def check_free(jobs: Jobs, name: str) -> None:
         )
 
 
-def check_unlike(users: Users, name: str) -> None:
-    """Raise `ConflictError` if another account has the same name but for case or dots at its end.
+def check_unlike(users: Users, new: Account) -> None:
+    """Raise `ConflictError` if another person's account has the same name but for case or dots at its end.
 
     File servers that know no difference would give both users the same folder (`--own-folders`).
     """
     for account in users.accounts():
-        if account.name != name and _folder(account.name) == _folder(name):
+        if new.subject and account.subject == new.subject:
+            continue
+        if account.name != new.name and _folder(account.name) == _folder(new.name):
             raise ConflictError(
-                text("the name {name!r} is too similar to that of user {other!r}", name=name, other=account.name),
+                text("the name {name!r} is too similar to that of user {other!r}", name=new.name, other=account.name),
                 hint="some file servers would give both the same folder: choose another name",
             )
 

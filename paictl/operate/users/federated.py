@@ -21,7 +21,7 @@ from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, check_unlike, new_stamp
+from paictl.operate.users.accounts import NAME, RESERVED, change, check_free, new_stamp, put_new
 
 SECTION: Final = "authentication"
 KEY: Final = "oidc"
@@ -94,13 +94,12 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
         known = next(iter(_accounts_of(users, subject)), known)
     if known is None:
         check_free(jobs, name)
-        check_unlike(users, name)
         email = str(claims.get("email") or "")
         try:
-            known = _alone(users, users.put_account(
-                Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
+            known = _alone(users, put_new(
+                users, Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
             ))  # fmt: skip
-        except ConflictError:  # the same person signs in twice at once
+        except ConflictError:  # the same person signs in twice at once, unless the name is nearly another's
             known = users.account(name)
             if known is None:
                 raise

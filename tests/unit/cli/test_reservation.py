@@ -157,7 +157,9 @@ def test_a_job_that_can_never_use_its_reservation_is_refused(paictl: Paictl, job
 
     assert "no reservation 'demo'" in refused("extras: {reservation: demo}\n")
     assert paictl(*ADD, "--for", "2h", "--name", "demo").code == 0
-    assert "is for virtual cluster vc1, the job runs in default" in refused(
+    assert "no reservation 'demo' for virtual cluster default" in refused(
         "extras: {reservation: demo}\n", "--vc", "default"
     )
+    assert "did you mean 'demo'" in refused("extras: {reservation: demoo}\n")
+    assert "'demo'" not in refused("extras: {reservation: demoo}\n", "--vc", "default"), "it is another tenant's"
     assert "which an opportunistic job cannot use" in refused("extras: {reservation: demo}\n", "--priority", "oppo")

@@ -49,9 +49,9 @@ def test_a_job_gets_a_storage_that_its_virtual_cluster_may_use_and_says_what_wou
 @pytest.mark.parametrize(
     ("said", "vc", "message", "hint"),
     [
-        ("confignfs", "default", "virtual cluster vc1 may not use storage 'confignfs'", "paictl storage grant"),
-        ("confgnfs", "vc1", "no storage 'confgnfs'", "did you mean 'confignfs'?"),
-        ("other", "vc1", "no storage 'other'", "virtual cluster vc1 may use: confignfs"),
+        ("confignfs", "default", "virtual cluster vc1 has no storage 'confignfs'", "paictl storage grant"),
+        ("confgnfs", "vc1", "virtual cluster vc1 has no storage 'confgnfs'", "did you mean 'confignfs'?"),
+        ("other", "vc1", "virtual cluster vc1 has no storage 'other'", "virtual cluster vc1 may use: confignfs"),
     ],
 )  # fmt: skip
 def test_a_storage_that_a_job_cannot_have_is_refused_with_its_line(

@@ -58,6 +58,24 @@ def test_as_many_tasks_as_are_allowed_are_taken(bench: MakeBench, monkeypatch: p
     assert len(lab.cluster.jobs()) == 2
 
 
+def test_one_user_cannot_make_every_command_of_others_slow_with_tasks_that_wait(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    monkeypatch.setattr(admission, "MOST_OF_USER", 7)
+    first = JobRequest("ann", lab.job("first", "default", instances=4, gang=False))
+    lab.cluster.submit([first])
+    more = [JobRequest(user, lab.job("more", "default", instances=4, gang=False)) for user in ("ann", "bob")]
+    with pytest.raises(ClusterError, match="tasks of user ann are limited to 7: 4 in jobs that have not ended, 4 more"):
+        lab.cluster.submit([more[0]])
+    lab.cluster.submit([more[1]])
+    lab.cluster.stop_job("ann~first")
+    lab.cluster.submit([more[0]])
+    assert lab.cluster.replayed() == lab.cluster.stored()
+    monkeypatch.setattr(admission, "MOST_OF_USER", 3)
+    assert lab.again().replayed() == lab.again().stored(), "what was taken stays"
+
+
 def test_a_job_of_an_earlier_version_with_more_ports_than_today_does_not_end_its_cluster(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,14 @@ def test_a_user_has_no_more_tasks_than_allowed_whatever_they_ask_for(lab: Bench)
     submit(lab, "ann", "fifth", instances=3)
 
 
+def test_task_limits_replace_the_bound_that_counts_without_them(lab: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.cluster.admission.MOST_OF_USER", 3)
+    load(lab, "sharing: {task-limits: [{user: ann, tasks: 5}]}\n")
+    submit(lab, "ann", "first", priority="oppo", instances=4, gang=False)
+    with pytest.raises(ClusterError, match="tasks of user bob are limited to 3"):
+        submit(lab, "bob", "first", priority="oppo", instances=4, gang=False)
+
+
 def test_jobs_of_a_tenant_wait_from_the_instant_at_which_its_budget_is_used_up_until_the_next_month(lab: Bench) -> None:
     load(lab, "sharing: {budgets: [{vc: tenanta, device-hours: 4}]}\n")
     first = submit(lab, "ann", "first", gpu=4, duration=Millis(2 * HOUR))

@@ -220,3 +220,14 @@ def test_two_who_change_the_list_at_once_lose_nothing(kube: FakeKube) -> None:
 
     kube.before = interfere
     assert StorageStore(kube).grant("data", ["vc2"], []).vcs == ("vc1", "vc3", "vc2")
+
+
+@pytest.mark.parametrize("own", [(), (SMB,)])
+def test_a_user_does_not_learn_which_storages_other_virtual_clusters_have(own: tuple[Storage, ...]) -> None:
+    answers = []
+    for known in ((NFS, *own), own):
+        with pytest.raises(JobError) as refused:
+            mounts_for([StorageMount("data", "x", "", False)], "vc2", known, "train")
+        answers.append((refused.value.message, refused.value.hint, refused.value.where))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == "virtual cluster vc2 has no storage 'data'"

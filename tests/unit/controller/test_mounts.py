@@ -79,7 +79,7 @@ def test_a_job_without_storages_has_none_and_nobody_asks_for_the_list(stored: Fa
 
 
 def test_who_may_not_use_it_is_refused_when_submitting(stored: FakeJobs) -> None:
-    with pytest.raises(JobError, match="virtual cluster tenantb may not use storage 'home'"):
+    with pytest.raises(JobError, match="virtual cluster tenantb has no storage 'home'"):
         cluster(stored).submit(
             [replace(request({"worker": {}}, extras={"storages": [{"name": "home"}]}), vc="tenantb")]
         )

@@ -16,7 +16,7 @@ from tests.unit.extender.fickle import FickleWorld
 
 SEEDS = (0, 15, 16)
 """Together they meet every ability."""
-SUBMITTED = {"run-times", "task-limits"}
+SUBMITTED = {"run-times", "task-limits", "history-limits"}
 """Asked when a job is submitted, not by doors."""
 MET = ("bound", "lines with a start for all", "members repaired", "chosen by their own tenant")
 

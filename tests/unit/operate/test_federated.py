@@ -147,3 +147,16 @@ def test_nobody_gets_a_name_that_file_servers_take_for_anothers(users: Users, na
     assert users.accounts() == [ann]
     assert sign_in(users, name, "vision", sub="id-ann") == ann, "who is called so now keeps the account"
     assert sign_in(users, "anna").name == "anna"
+
+
+def test_two_people_whose_names_differ_by_case_cannot_both_sign_in_for_the_first_time_at_once(users: Users) -> None:
+    """Whichever of the two writes last sees both accounts."""
+    with pytest.raises(ConflictError, match="is too similar to that of user"):
+        sign_in(users, "Ann", sub="id-Ann", write=lambda: users.put_account(Account("ann", subject="other")))
+    assert [account.name for account in users.accounts()] == ["ann"]
+    assert sign_in(users, "ann.b", sub="id-Ann").name == "ann.b"
+
+
+def test_one_person_may_sign_in_by_two_spellings_at_once(users: Users) -> None:
+    ann = sign_in(users, "Ann", write=lambda: sign_in(users, "ann"))
+    assert users.accounts() == [ann]

@@ -145,7 +145,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ("one", "said"),
     [
         (job("x", 0, 2, 1, "nigth"), "no reservation 'nigth'"),
-        (job("x", 0, 2, 1, "night", vc="b"), "reservation night is for virtual cluster a, the job runs in b"),
+        (job("x", 0, 2, 1, "night", vc="b"), "no reservation 'night' for virtual cluster b"),
         (
             job("x", 0, 6, 1, "night", vc="a"),
             "reservation night keeps cells of a promise, which an opportunistic job cannot use",

@@ -48,6 +48,7 @@ def shared_twice(document: Document) -> Findings:
     defaults = {
         "budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": "", "spares": "",
         "min-run-times": "", "lend-limits": "", "task-limits": _EACH,
+        "history-limits": _EACH,
     }  # fmt: skip
     for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
