@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output, localized, write_data, write_table
+from paictl.cli.console import Output, local_time, localized, write_data, write_table
 from paictl.cli.lab.location import lab_site, way_to_lab
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
@@ -70,7 +70,7 @@ def noted(message: str) -> str:
 
 def clock_text(at: datetime | None) -> str:
     """An instant as date and time of this machine; `-` for none."""
-    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return "-" if at is None else local_time(at)
 
 
 def plain(value: Any) -> Any:

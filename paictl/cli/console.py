@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -47,6 +48,8 @@ class Output(StrEnum):
 _FOR_PROGRAMS = frozenset({Output.JSON, Output.YAML, Output.NDJSON})
 _STEERING = re.compile(r"[\x80-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What JSON may hold unescaped although a terminal obeys it."""
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+"""An instant as messages hold it, which other programs read, too."""
 
 envelope = Envelope()
 """What this command line has said so far."""
@@ -276,8 +279,14 @@ def language() -> str:
 
 
 def localized(words: str, /, **values: object) -> str:
-    """A text in the language of the user; a key of the catalogue comes with its arguments."""
-    return i18n.in_language(i18n.text(words, **values) if values else words, language())
+    """A text in the language and the time zone of the user; a key of the catalogue comes with its arguments."""
+    sentence = i18n.in_language(i18n.text(words, **values) if values else words, language())
+    return _INSTANT.sub(lambda match: local_time(datetime.fromisoformat(match[0])), sentence)
+
+
+def local_time(at: datetime) -> str:
+    """An aware instant as people read it: date and time of this machine."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clauses(parts: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import typer
 from paictl import i18n
 from paictl.cli.app import app
 from paictl.cli.command import LazyGroup, global_options
+from paictl.cli.console import localized
 from paictl.cli.helptext import is_example, paragraphs
 from paictl.cli.paragraphs import wide
 from paictl.cli.synonyms import SYNONYMS
@@ -41,6 +43,15 @@ def test_a_text_is_its_english_and_knows_its_chinese() -> None:
 def test_a_text_in_a_text_is_said_in_the_same_language() -> None:
     inner = text("no node {name!r}", name="n")
     assert text("{question}: an answer is required", question=inner).of("zh") == "没有节点 'n'：需要确认"
+
+
+def test_a_person_reads_instants_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "UTC-08:30")
+        time.tzset()
+        shown = localized("{job} starts at {at}", job="ann~2026-12-31", at="2026-12-31T16:00:00Z")
+    time.tzset()
+    assert shown == "ann~2026-12-31 starts at 2027-01-01 00:30:00"
 
 
 def test_one_thing_and_several() -> None:
