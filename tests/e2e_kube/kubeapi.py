@@ -276,6 +276,13 @@ def await_denied(attempt: Callable[[], object], what: str) -> None:
     until(denied, 30, f"{what} is refused")
 
 
+def dies(api: KubeApi, node: str) -> None:
+    """A node's kubelet ends and nobody stands in for it: it is not Ready, and its pods stay as they are."""
+    api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"type": "dead"}}})
+    status: Json = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Dead"}]}}
+    api.call("PATCH", f"/api/v1/nodes/{node}/status", status, "application/strategic-merge-patch+json")
+
+
 def _ready(node: Json) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
 

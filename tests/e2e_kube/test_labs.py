@@ -134,7 +134,7 @@ def pulled(shell: Shell, name: str) -> dict[str, str]:
 
 def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: Shell, api: KubeApi) -> None:
     before = shell.done("config", "history")
-    assert "lab 11 needs the embedded cluster; on a cluster that was added run labs" in refused(
+    assert "lab 11 needs the embedded cluster; labs that run on an added cluster: " in refused(
         shell, "11", "--cluster", "pai", "--cluster-id", "pai"
     )
     assert "this is cluster pai, not other" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "other")

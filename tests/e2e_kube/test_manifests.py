@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from paictl.cluster.pods.nodes import GIVEN_UP
 from paictl.scheduler.wire import GRANTED
 from tests.e2e_kube.accounts import (
     EXTENDER,
@@ -38,7 +39,7 @@ from tests.e2e_kube.accounts import (
 )
 from tests.e2e_kube.churn import gang
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
-from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, hived_pod, until
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, dies, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of
 from tests.e2e_kube.shell import Shell
 
@@ -412,6 +413,22 @@ def test_devices_that_nobody_binds_are_given_back(up: Rig, api: KubeApi) -> None
     assert answer["NodeNames"], answer
     until(lambda: _count(api, "orphan-0", "ReservationReleased") == 1, 30, "given back, and told")
     assert not api.node_of("orphan-0")
+
+
+def test_a_node_that_is_away_notes_for_how_long_removed_pods_may_run_there(up: Rig, api: KubeApi) -> None:
+    """The next leader reads it."""
+    pod = gang("cut-off", 1, 4, "A")[0]
+    api.create(pod | {"spec": pod["spec"] | {"terminationGracePeriodSeconds": 30}})
+    node = api.await_bound(["cut-off-0"])["cut-off-0"]["spec"]["nodeName"]
+    dies(api, node)
+    until(lambda: "paictl_extender_bad_nodes 1.0" in up.text("/metrics"), 30, "it is noticed")
+    api.delete("cut-off-0")
+
+    def noted() -> str:
+        about = api.call("GET", f"/api/v1/nodes/{node}")["metadata"]
+        return str((about.get("annotations") or {}).get(GIVEN_UP, ""))
+
+    until(lambda: noted() == "30", 30, noted)
 
 
 def test_every_right_is_used_and_none_is_missing(up: Rig, plane: ControlPlane) -> None:

@@ -15,7 +15,7 @@ import yaml
 from paictl.cluster.interface import Cluster, JobView
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import SPACE, JobRig, gated_jobs, job_rig, opened, request, role
-from tests.e2e_kube.kubeapi import Json, KubeApi, devices, until
+from tests.e2e_kube.kubeapi import KubeApi, devices, dies, until
 from tests.e2e_kube.rig import nodes_of
 
 NODES, PODS, PER_NODE = 18, 64, 4
@@ -61,13 +61,6 @@ def held(api: KubeApi) -> list[tuple[str, int]]:
     pods = [pod for pod in api.pods(SPACE) if pod["spec"].get("nodeName")]
     pods = [pod for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
     return [(pod["spec"]["nodeName"], device) for pod in pods for device in devices(pod)]
-
-
-def dies(api: KubeApi, node: str) -> None:
-    """A node's kubelet ends and nobody stands in for it: it is not Ready, and its pods stay as they are."""
-    api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"type": "dead"}}})
-    status: Json = {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Dead"}]}}
-    api.call("PATCH", f"/api/v1/nodes/{node}/status", status, "application/strategic-merge-patch+json")
 
 
 def test_one_node_dies_and_the_gang_is_whole_again(rig: JobRig, api: KubeApi) -> None:
