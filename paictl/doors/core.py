@@ -241,7 +241,7 @@ class DoorCore:
         """A node was added or changed."""
         with self.guarded():
             # before it is open they wait: `open` reports them in the order of the configuration
-            if self.health.note(node) and self.is_open:
+            if self.health.note(node, self.options.longest_grace) and self.is_open:
                 self._judge(node.name)
 
     def node_gone(self, name: str) -> None:
@@ -321,6 +321,10 @@ class DoorCore:
                 entry.cached = None
                 self._release_changed(entry)
         self.work.set()
+
+    def is_granted(self, namespace: str, vc: str) -> bool:
+        """Whether the pods of a namespace may use a virtual cluster: asked about thousands of pods in each round."""
+        return not self.options.require_grants or self.grants.allow(namespace, vc)
 
     def refusal(self, entry: PodEntry) -> RequestError | None:
         """Why a pod may not have what it asks for, from what the API server knows; None if it may."""

@@ -291,7 +291,7 @@ def _in_turn(core: DoorCore, entries: list[PodEntry]) -> list[PodEntry]:
     known, places, turns = core.book.engine.state.vcs, Counter[str](), list[tuple[int, PodEntry]]()
     for entry in sorted(entries, key=_urgency):
         vc = entry.reading.request.vc if entry.reading is not None else ""
-        vc = vc if vc in known and core.refusal(entry) is None else ""
+        vc = vc if vc in known and core.is_granted(entry.ref.namespace, vc) else ""
         turns.append((places[vc], entry))
         places[vc] += 1
     return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
