@@ -322,10 +322,6 @@ class DoorCore:
                 self._release_changed(entry)
         self.work.set()
 
-    def is_granted(self, namespace: str, vc: str) -> bool:
-        """Whether the pods of a namespace may use a virtual cluster: asked about thousands of pods in each round."""
-        return not self.options.require_grants or self.grants.allow(namespace, vc)
-
     def refusal(self, entry: PodEntry) -> RequestError | None:
         """Why a pod may not have what it asks for, from what the API server knows; None if it may."""
         if entry.reading is None:
