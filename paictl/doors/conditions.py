@@ -39,13 +39,14 @@ def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
 def note_given_up(client: KubeClient, node: str, seconds: int | None) -> None:
     """Write into a node that was lost how long pods given up there may still run, for the next leader; None: no longer.
 
-    A node may be gone, and older manifests do not grant the right: then only this process knows. Raises `PaictlError`.
+    A node may be gone or full of annotations, and older manifests do not grant the right: then only this process
+    knows. Raises `PaictlError`.
     """
     body = {"metadata": {"annotations": {GIVEN_UP: None if seconds is None else str(seconds)}}}
     try:
         client.request("PATCH", f"/api/v1/nodes/{quote(node, safe='')}", body, kind=MERGE)
     except KubeError as error:
-        if error.status not in (403, 404):
+        if not pods.is_refusal(error):
             raise
 
 

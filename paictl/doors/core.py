@@ -241,7 +241,7 @@ class DoorCore:
         """A node was added or changed."""
         with self.guarded():
             # before it is open they wait: `open` reports them in the order of the configuration
-            if self.health.note(node) and self.is_open:
+            if self.health.note(node, self.options.longest_grace) and self.is_open:
                 self._judge(node.name)
 
     def node_gone(self, name: str) -> None:

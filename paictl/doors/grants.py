@@ -79,11 +79,16 @@ class Grants:
                  group=group, owner=owner, namespace=namespace),
         )  # fmt: skip
 
+    def allow(self, namespace: str, vc: str) -> bool:
+        """Whether the pods of a namespace may use a virtual cluster."""
+        names = self._by_namespace.get(namespace, ())
+        return vc in names or EVERY_VC in names
+
     def refusal(self, pod: str, namespace: str, vc: str) -> RequestError | None:
         """Why a pod (``namespace/name``) may not use a virtual cluster; None if it may."""
-        names = self._by_namespace.get(namespace, ())
-        if vc in names or EVERY_VC in names:
+        if self.allow(namespace, vc):
             return None
+        names = self._by_namespace.get(namespace, ())
         value = ",".join((*names, vc))
         return RequestError(
             pod, GRANTED,

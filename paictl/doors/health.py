@@ -55,12 +55,15 @@ class DoorHealth:
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
 
-    def note(self, node: NodeStatus) -> bool:
-        """A node was added or changed; whether that is news."""
+    def note(self, node: NodeStatus, longest: float) -> bool:
+        """A node was added or changed; whether that is news.
+
+        It waits for no more than `longest` seconds: its kubelet and others can write its annotations, too.
+        """
         before = self.nodes.get(node.name)
         self.nodes[node.name] = node
         if node.ending > (before.ending if before is not None else 0):  # another process has given up pods there
-            self.give_up(node.name, node.ending)
+            self.give_up(node.name, min(node.ending, longest))
         return before != node
 
     def judge(self, name: str, *, was_bad: bool) -> str:

@@ -199,7 +199,8 @@ def size(
         idle = all(outcome.waiting == 0 for outcome in run.outcomes)
         run_figures = figures(run)
         ended = any(outcome.ending in FINISHED for outcome in run.outcomes)
-        hopeless = not ended and (run_figures.interruptions or 0) >= GIVE_UP
+        tried_all = all(outcome.interruptions for outcome in run.outcomes)  # the others may only lack room
+        hopeless = tried_all and not ended and (run_figures.interruptions or 0) >= GIVE_UP
         trials[nodes] = SizingTrial(nodes, run.devices, values, met, run_figures.interruptions, run_figures.wasted)
         if tried is not None:
             tried(trials[nodes])

@@ -166,7 +166,7 @@ def test_a_node_does_not_wait_for_pods_that_have_ended(harness: Harness, removed
     assert harness.core.book.health[node]
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("status", [403, 404, 422])
 def test_a_member_is_given_up_although_nothing_can_be_noted_on_its_node(harness: Harness, status: int) -> None:
     harness.server.refuse["nodes"] = KubeError("no", status=status)
     cut_off(harness)
@@ -177,6 +177,18 @@ def test_a_member_is_given_up_although_nothing_can_be_noted_on_its_node(harness:
         harness.reconciler.reconcile()
     assert not harness.ask(next_pod(7)).names, "this process knows"
     assert (tried, harness.server.asked_nodes) == (1, 1), "it does not try again and again"
+
+
+def test_an_annotation_that_others_wrote_keeps_no_node_for_years(harness: Harness) -> None:
+    """A kubelet may change the annotations of its node; `--longest-grace` limits what the scheduler itself writes."""
+    harness.server.noted_nodes["n1"] = {GIVEN_UP: "99999999"}
+    harness.core.node_changed(read_node(harness))
+    assert harness.core.book.health.get("n1") is False
+    for _ in range(2):
+        harness.now += 300
+        harness.reconciler.reconcile()
+    assert harness.core.book.health.get("n1")
+    assert harness.server.noted_nodes == {"n1": {}}
 
 
 def test_a_member_is_not_given_up_before_its_node_says_so(harness: Harness) -> None:

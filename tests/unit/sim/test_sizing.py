@@ -168,6 +168,16 @@ def test_a_search_ends_where_hardware_fails_too_often_for_any_job() -> None:
     assert [trial.nodes for trial in answer.trials] == [1]
 
 
+def test_a_search_goes_on_while_jobs_have_had_no_room_to_try() -> None:
+    """One node is too small for the short job, and the long one fails on any."""
+    hour = 3_600_000
+    jobs = [Job("long", Millis(0), 8, Millis(10_000 * hour)), Job("wide", Millis(0), 16, Millis(1000))]
+    model = failures_of("node=1h,repair=1s")
+    answer = size(jobs, EIGHT, [target("makespan <= 1s")], "fifo", failures=model, most=2)
+    assert [trial.nodes for trial in answer.trials] == [1, 2]
+    assert "no job completes" not in answer.reason
+
+
 def test_the_command_says_what_failures_cost(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "size", "tenants", "--target", "p95 queueing <= 1d", "--failures", "node=10d,repair=12h"]
     assert paictl([*words, "-o", "json"]) == 0
