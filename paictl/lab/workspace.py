@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -166,10 +167,11 @@ class Workspace:
     def copy_to(self, target: Path, more: Mapping[str, str]) -> None:
         """Copy cluster, commands and files, and write `more` texts by file name beside them.
 
-        What stands in `target` goes when the copy is whole.
+        What stands in `target` goes when the copy is whole. One copy at a time: a server in the lab judges requests in
+        a thread of its own, beside the command that made them.
         """
         draft = target.with_name(f"{target.name}.{os.getpid()}")
-        with writing(target):
+        with writing(target), _locked(self.folder):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
             for name in _NOTES:
@@ -206,6 +208,18 @@ class Workspace:
         self.restore(self.folder / STEPS / step)
         for name in later:
             shutil.rmtree(self.folder / STEPS / name, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    import fcntl  # only here, so that on systems without it the commands that need no lab work
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _content(path: Path) -> bytes | None:

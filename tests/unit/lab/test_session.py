@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from paictl.lab.manifest import Act, all_labs, find_lab, read_lab
 from paictl.lab.messages import LabError
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
+from paictl.lab.workspace import STEPS
 from tests.conftest import ROOT
 from tests.unit.lab.conftest import Begin
 
@@ -38,6 +40,20 @@ def test_what_was_seen_for_a_moment_stays_passed_with_what_was_found_then(begin:
     second = next(one for one in judged(session) if one.check.id == "second-waits")
     assert second.status is CheckStatus.PASSED
     assert any(finding.observed.text("en") == "Waiting" for finding in second.findings)
+
+
+def test_copies_of_a_lab_at_the_same_moment_are_whole(begin: Begin) -> None:
+    """The server of a lab judges in a thread of its own what it was asked, beside the command that asked."""
+    session, _ = begin("02")
+    target = session.workspace.folder / STEPS / "end"
+
+    def copy(number: int) -> None:
+        session.workspace.copy_to(target, {"number": str(number)})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(copy, range(40)))
+    assert (target / "number").is_file()
+    assert [path.name for path in target.parent.iterdir() if path.name.startswith("end")] == ["end"]
 
 
 def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
