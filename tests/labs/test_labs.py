@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,20 @@ LABS = all_labs()
 IDS = [lab.id for lab in LABS]
 
 
-@pytest.mark.parametrize("lab", LABS, ids=IDS)
-def test_no_check_is_hollow_and_the_texts_show_what_is_so(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever the student lives: each lab is played in one of two time zones."""
-    with monkeypatch.context() as zone:
-        zone.setenv("TZ", ZONES[int(lab.number) % len(ZONES)])
+@pytest.fixture
+def zone(lab: Lab) -> Iterator[None]:
+    """One of two time zones far from that of the machine that made the texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", ZONES[int(lab.number) % len(ZONES)])
         time.tzset()
-        problems = self_test(lab, tmp_path, update=False)
+        yield
     time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("lab", LABS, ids=IDS)
+def test_no_check_is_hollow_and_the_texts_show_what_is_so(lab: Lab, tmp_path: Path) -> None:
+    problems = self_test(lab, tmp_path, update=False)
     assert not problems, "\n".join(problems)
 
 
