@@ -220,7 +220,7 @@ def size(
         if idle:
             return finish(None, text("no job waits there, so more nodes cannot help"))
         if hopeless:
-            return finish(None, text("hardware fails so often that no job completes, so more nodes cannot help"))
+            return finish(None, text("no job completes because hardware fails too often; more nodes would not help"))
     else:
         return finish(None, text("not even with {most:,} nodes", most=most))
     while high - low > 1:

@@ -274,7 +274,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.class-twice.hint": "give every student a user name of their own",
     "error.class-size": "a class has 1 to {most} students, not {number}",
     "error.class-size.hint": "paictl lab class start --students 30, or --students FILE with a line for each",
-    "error.class-whom": "there is no class yet, and no number of students is given",
+    "error.class-whom": "there is no class yet, and the number of students is missing",
     "error.class-whom.hint": "paictl lab class start --students 30, or --students FILE with a line for each",
     "error.class-begun": "there is a class of {number} students already",
     "error.class-begun.hint": "continue it: paictl lab class start; or end it: paictl lab class stop",

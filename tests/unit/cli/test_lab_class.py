@@ -40,7 +40,7 @@ def report_of(folder: Path, name: str) -> str:
         (("status",), "there is no class"),
         (("collect", "-o", "x"), "there is no class"),
         (("stop", "-y"), "there is no class"),
-        (("start",), "no number of students is given"),
+        (("start",), "the number of students is missing"),
         (("start", "--students", "0"), "1 to 200 students, not 0"),
         (("start", "--students", "nosuch.csv"), "nosuch.csv"),
         (("start", "--students", "3", "--listen", "0.0.0.0:9186"), "passwords would be sent in clear"),
