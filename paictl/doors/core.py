@@ -458,7 +458,7 @@ class DoorCore:
             self.work.set()
 
     def unanswered(self, ref: PodRef) -> None:
-        """A binding or pin was sent, and nobody knows whether it was made, or still will be."""
+        """A binding or pin got no answer: it may have been made, or may still be."""
         with self.guarded():
             if (entry := self.table.by_uid.get(ref.uid)) is not None:
                 entry.unanswered_until = self.clock() + LATE

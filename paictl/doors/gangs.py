@@ -153,8 +153,8 @@ class LostMember:
 def due(core: DoorCore) -> list[LostMember]:
     """Members on nodes that have been away for long enough.
 
-    Not those with a grace period beyond the limit: their containers could run for years once the node is back, and for
-    so long nobody else could use it.
+    Members whose grace period is beyond the limit stay: once the node is back, their containers could run for years,
+    and the node would have to wait for them.
     """
     with core.guarded():
         before = core.clock() - AFTER

@@ -49,9 +49,9 @@ class DoorHealth:
         self._ending: dict[str, float] = {}
         """Nodes whose pods were given up, and for how many seconds their containers may run once the node is back."""
         self.ended: set[str] = set()
-        """Nodes whose annotation about such pods is no longer true."""
+        """Nodes whose annotation about such pods has to be removed."""
         self.noted: dict[str, float] = {}
-        """Those seconds as far as they were written into nodes from here."""
+        """The seconds that this process has written into nodes."""
         self._good_since: dict[tuple[str, int], float] = {}
         """Since when bad nodes and devices have been healthy again, but are not used yet."""
 

@@ -120,7 +120,7 @@ class PodEntry:
     binding: bool = False
     """Whether a binding is under way."""
     unanswered_until: float = 0.0
-    """Until when a binding or pin without an answer may still be made: nobody else may get its place."""
+    """Until when, by the core's clock, a binding or pin that got no answer may still be made; its place is kept."""
     pod_group: str = ""
     """The PodGroup that it names: kube-scheduler decides about all of its pods in one cycle."""
     listed: bool = False

@@ -73,7 +73,7 @@ def _taken(session: Session, line: str, lang: str) -> str:
     step = next((step for step in lab.steps if covered(line, step.commands)), reading)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    back = [step, reading] if reading is not None else [step]  # nobody goes back to a step that is still ahead
+    back = [step, reading] if reading is not None else [step]  # a student can only go back, not ahead
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 

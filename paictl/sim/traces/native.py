@@ -206,7 +206,7 @@ def to_csv(jobs: Iterable[Job]) -> str:
 
 
 REQUIRED: Final = tuple(column.name for column in COLUMNS if column.required)
-"""The columns without which a table is no trace."""
+"""Columns that a trace must have."""
 
 NATIVE = Format(
     "native", "paictl's own", "s", ", ".join(REQUIRED) + "; "
