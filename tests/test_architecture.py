@@ -127,6 +127,7 @@ MAX_BODY = 50
 LONG_BODIES = {
     "deploy/settings.py:settings_of": "a table: each line is one setting and where it is read",
     "doors/core.py:__init__": "a table: the fields of a core, each with what it means",
+    "operate/explaining.py:plain": "a table: the sentence and the hint of each situation",
 }
 
 

@@ -55,10 +55,15 @@ def copy(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("title", RECIPES)
 def test_a_recipe_works_to_the_letter(title: str, copy: Path, tmp_path: Path) -> None:
     environment = {
-        **os.environ, "PYTHONPATH": str(copy), "PAICTL_STATE": str(tmp_path / "state"), "NO_COLOR": "1",
-        "XDG_STATE_HOME": str(tmp_path / "xdg"), "XDG_CONFIG_HOME": str(tmp_path / "xdg"), "COLUMNS": "200",
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "PAICTL_STATE": str(tmp_path / "state"),
+        "NO_COLOR": "1",
+        "XDG_STATE_HOME": str(tmp_path / "xdg"),
+        "XDG_CONFIG_HOME": str(tmp_path / "xdg"),
+        "COLUMNS": "200",
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
-    }  # fmt: skip
+    }
     commands = 0
     for kind, name, text in blocks(RECIPES[title]):
         if kind != "console":

@@ -22,10 +22,22 @@ BARE = ("-c", "import json, argparse")
 LAB = "02_vc_safety"
 OF_NO_LAB = ("version", "--help", "lab list", "lab start 3", "lab glossary", "lab language")
 IN_A_LAB = (
-    "lab next", "lab show", "lab status", "lab verify", "lab hint", "lab solve", "lab skip fill --reason no",
-    "lab answer 1 because", "lab env", "lab reset -y", "lab report --name Ann -o report.html",
-    "job submit job-2.yaml", "job list", "cluster view", "cluster tick 1m",
-)  # fmt: skip
+    "lab next",
+    "lab show",
+    "lab status",
+    "lab verify",
+    "lab hint",
+    "lab solve",
+    "lab skip fill --reason no",
+    "lab answer 1 because",
+    "lab env",
+    "lab reset -y",
+    "lab report --name Ann -o report.html",
+    "job submit job-2.yaml",
+    "job list",
+    "cluster view",
+    "cluster tick 1m",
+)
 SHARE = 9
 """How many times the bare Python a command may take;"""
 LEAST = {"version": 5, "--help": 5}

@@ -66,13 +66,19 @@ def main(number: int) -> None:
 def job(number: int) -> JobRequest:
     """One job of one task that never ends."""
     role = {
-        "instances": 1, "dockerImage": "i", "commands": ["sleep inf"],
+        "instances": 1,
+        "dockerImage": "i",
+        "commands": ["sleep inf"],
         "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 64},
-    }  # fmt: skip
+    }
     data = {
-        "protocolVersion": 2, "name": f"job{number}", "type": "job", "taskRoles": {"worker": role},
-        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "image"}], "defaults": {"virtualCluster": "vc1"},
-    }  # fmt: skip
+        "protocolVersion": 2,
+        "name": f"job{number}",
+        "type": "job",
+        "taskRoles": {"worker": role},
+        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "image"}],
+        "defaults": {"virtualCluster": "vc1"},
+    }
     return JobRequest("bench", data, None, "oppo", FOREVER)
 
 

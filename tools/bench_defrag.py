@@ -53,9 +53,15 @@ def full(nodes: int, dice: Random) -> tuple[Engine, list[RunningGang]]:
         leaves, pods = dice.choice((1, 1, 2, 2, 4, 4, 8)), dice.choice((1, 1, 1, 2, 4))
         name = f"g{number}"
         request = PodRequest(
-            f"{name}/0", name, f"vc{number % VCS}", dice.choice((0, 10)) if guaranteed else -1, leaves, name,
-            ((leaves, pods),), "V100",
-        )  # fmt: skip
+            f"{name}/0",
+            name,
+            f"vc{number % VCS}",
+            dice.choice((0, 10)) if guaranteed else -1,
+            leaves,
+            name,
+            ((leaves, pods),),
+            "V100",
+        )
         decision = engine.plan(request)
         if not isinstance(decision, Bind):
             refused += 1
@@ -64,9 +70,20 @@ def full(nodes: int, dice: Random) -> tuple[Engine, list[RunningGang]]:
             continue
         engine.apply(decision)
         for pod in range(1, pods):
-            engine.apply(engine.plan(PodRequest(
-                f"{name}/{pod}", name, request.vc, request.priority, leaves, name, request.members, "V100",
-            )))  # fmt: skip
+            engine.apply(
+                engine.plan(
+                    PodRequest(
+                        f"{name}/{pod}",
+                        name,
+                        request.vc,
+                        request.priority,
+                        leaves,
+                        name,
+                        request.members,
+                        "V100",
+                    )
+                )
+            )
         gangs.append(RunningGang(name, (request,), dice.randint(300, 90_000)))
     gone = set(dice.sample(range(len(gangs)), len(gangs) // 3))
     for place in gone:
@@ -107,8 +124,10 @@ def compare(first: int, cases: int, jobs: int, *, every: bool) -> int:
                 print(
                     f"{len(ratios)} cases, worst ratio {max(ratios):.3f}, {time.monotonic() - began:.0f} s", flush=True
                 )
-    print(f"{len(ratios)} cases: mean ratio {sum(ratios) / len(ratios):.4f}, worst {max(ratios):.3f}, "
-          f"{sum(ratio > 1 for ratio in ratios)} not the cheapest")  # fmt: skip
+    print(
+        f"{len(ratios)} cases: mean ratio {sum(ratios) / len(ratios):.4f}, worst {max(ratios):.3f}, "
+        f"{sum(ratio > 1 for ratio in ratios)} not the cheapest"
+    )
     print("; ".join(f"{kind}: {number}" for kind, number in sorted(kinds.items())))
     return int(max(ratios) > BAR)
 
@@ -129,9 +148,16 @@ def main() -> int:
     engine, gangs = full(nodes, dice)
     print(f"Python {platform.python_version()}, {platform.machine()}: {nodes} nodes, {len(gangs)} gangs")
     for more, kind, vc in (
-        (1, NODE, ""), (4, NODE, ""), (32, NODE, ""), (1, RACK, ""), (4, RACK, ""), (8, SWITCH, ""), (1, NODE, "vc0"),
-        (4, NODE, "vc0"), (nodes, NODE, ""),
-    ):  # fmt: skip
+        (1, NODE, ""),
+        (4, NODE, ""),
+        (32, NODE, ""),
+        (1, RACK, ""),
+        (4, RACK, ""),
+        (8, SWITCH, ""),
+        (1, NODE, "vc0"),
+        (4, NODE, "vc0"),
+        (nodes, NODE, ""),
+    ):
         free = sum(not users(engine, cell, vc) for cell in cells_of(engine, kind, vc))
         room = RoomRequest(min(free + more, len(cells_of(engine, kind, vc))), kind, vc)
         began = time.process_time()

@@ -68,8 +68,11 @@ def measure(size: int, artifacts: Path) -> int:
         finally:
             lab.down()
     missed = bare > wanted or again > bare / 4 or added > ADD
-    print(f"{size} hosts: bare to Ready {bare:.0f} s (wanted {wanted:.0f}), second apply {again:.1f} s (wanted "
-          f"{bare / 4:.0f}), node add {added:.0f} s (wanted {ADD:.0f}){', MISSED' * missed}", flush=True)  # fmt: skip
+    print(
+        f"{size} hosts: bare to Ready {bare:.0f} s (wanted {wanted:.0f}), second apply {again:.1f} s (wanted "
+        f"{bare / 4:.0f}), node add {added:.0f} s (wanted {ADD:.0f}){', MISSED' * missed}",
+        flush=True,
+    )
     return int(missed)
 
 
@@ -84,10 +87,14 @@ def push(box: DevBox, size: int) -> None:
     """A configuration of which the machine that comes is to be a part."""
     names = [f"h{number}" for number in range(1, size + 1)]
     machines = [
-        {"hostname": name, "hostip": box.lab.address(number), "machine-type": "box",
-         "pai-master" if number == 1 else "pai-worker": "true"}
+        {
+            "hostname": name,
+            "hostip": box.lab.address(number),
+            "machine-type": "box",
+            "pai-master" if number == 1 else "pai-worker": "true",
+        }
         for number, name in enumerate(names, 1)
-    ]  # fmt: skip
+    ]
     layout = {"machine-sku": {"box": {"mem": "8Gi", "cpu": {"vcore": 2}}}, "machine-list": machines}
     cells = {
         "physicalCluster": {

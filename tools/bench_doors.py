@@ -225,8 +225,10 @@ def measured(stand: Stand, pods: int, rounds: int) -> dict[str, Burst]:
             found[way.name].append(one)
             print(
                 f"{stand.nodes:,} nodes, round {number + 1}: {way.name}: {one.bound:.0f} pods/s, load "
-                f"{stand.loads[-1]:.1f}, {told(one.binding)}", file=sys.stderr, flush=True
-            )  # fmt: skip
+                f"{stand.loads[-1]:.1f}, {told(one.binding)}",
+                file=sys.stderr,
+                flush=True,
+            )
     return {name: median(bursts) for name, bursts in found.items()}
 
 
@@ -270,9 +272,11 @@ def gang_times(stand: Stand) -> None:
     )
     print("| --- | --- | ---: | ---: | ---: | --- |")
     for door, name, limits in (
-        ("extender", "200 a second (printed)", {"qps": 200, "burst": 400}), ("extender", "any number", UNLIMITED),
-        ("gates", "50 a second (default)", {}), ("gates", "any number", UNLIMITED),
-    ):  # fmt: skip
+        ("extender", "200 a second (printed)", {"qps": 200, "burst": 400}),
+        ("extender", "any number", UNLIMITED),
+        ("gates", "50 a second (default)", {}),
+        ("gates", "any number", UNLIMITED),
+    ):
         found = [stand.gang(Way(door, claims=False), limits) for _ in range(ROUNDS)]
         whole, rest, cost = (statistics.median(row) for row in zip(*found, strict=True))
         rounds = ", ".join(f"{last:.1f}" for _, last, _ in found)

@@ -62,7 +62,7 @@ def configuration(nodes: int) -> Json:
         "virtualClusters": {
             vc: {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": nodes // 4}]} for vc in ("a", "b", "c", "d")
         },
-    }  # fmt: skip
+    }
 
 
 def singles(number: int) -> Iterator[tuple[str, Json]]:
@@ -84,8 +84,9 @@ def judge(what: str, value: float, wanted: float, unit: str, *, least: bool = Fa
     met = value >= wanted if least else value <= wanted
     print(
         f"  {'met' if met else 'NOT MET'}: {what}: {value:.4g} {unit}, wanted at {'least' if least else 'most'} "
-        f"{wanted:g} {unit} (ratio {value / wanted:.2f})", flush=True
-    )  # fmt: skip
+        f"{wanted:g} {unit} (ratio {value / wanted:.2f})",
+        flush=True,
+    )
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -150,9 +151,7 @@ def alone(nodes: int, pods: int) -> None:
 def _as_recorded(made: Json) -> Json:
     """A pod with all that a real one carries in kube-scheduler's question (`tests/data/recorded-filter.json`)."""
     recorded = json.loads(RECORDED)["Pod"]
-    return {
-        "metadata": recorded["metadata"] | made["metadata"], "spec": recorded["spec"], "status": recorded["status"]
-    }  # fmt: skip
+    return {"metadata": recorded["metadata"] | made["metadata"], "spec": recorded["spec"], "status": recorded["status"]}
 
 
 def _seen(text: str) -> dict[str, float]:
@@ -241,8 +240,9 @@ def _compare(rig: Any, nodes: int, pods: int) -> None:
         for state, rate, of_alone, cost in parts:
             print(
                 f"  {what}: {len(kinds[what][0])} pods, {ROUNDS} times: {rate:.0f} pods/s until all are {state} "
-                f"({100 * rate / of_alone:.0f} %); processor until then: {told(cost)}", flush=True
-            )  # fmt: skip
+                f"({100 * rate / of_alone:.0f} %); processor until then: {told(cost)}",
+                flush=True,
+            )
             if kinds[what][1] is own:
                 share = 100 * rate / of_alone
                 judge(f"pods a second {what}, {nodes:,} nodes, until all are {state}", share, 50, "%", least=True)
@@ -266,8 +266,9 @@ def _restart(api: Any, rig: Any) -> None:
         assert isinstance(found, Allocation)
         made = _hived(name, spec)
         made["metadata"]["annotations"] |= {
-            ISOLATION: isolation_text(found.info.devices), BIND_INFO: bind_info_text(found.info)
-        }  # fmt: skip
+            ISOLATION: isolation_text(found.info.devices),
+            BIND_INFO: bind_info_text(found.info),
+        }
         made["spec"]["nodeName"] = found.info.node
         pods.append(made)
     with ThreadPoolExecutor(8) as pool:

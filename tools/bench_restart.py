@@ -31,9 +31,13 @@ from tools.bench_kube import configuration
 Json = dict[str, Any]
 PAGE = 500
 FIELDS = {
-    "manager": "kube-scheduler", "operation": "Update", "apiVersion": "v1", "time": "2026-11-22T00:00:00Z",
-    "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{i}": {} for i in range(20)}}},
-}  # fmt: skip
+    "manager": "kube-scheduler",
+    "operation": "Update",
+    "apiVersion": "v1",
+    "time": "2026-11-22T00:00:00Z",
+    "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{i}": {} for i in range(20)}}},
+}
 """Half of a real object is what its fields' managers wrote down."""
 
 
@@ -60,21 +64,28 @@ def _bound(book: Book, i: int, *, gang: bool) -> Json:
     body = {"nodeName": found.info.node, "containers": [{"name": "c", "image": "none", "resources": {}}] * 2}
     conditions = [{"type": str(j), "status": "True", "lastTransitionTime": "2026-11-22T00:00:00Z"} for j in range(5)]
     return {
-        "metadata": about | {"managedFields": [FIELDS] * 3}, "spec": body,
+        "metadata": about | {"managedFields": [FIELDS] * 3},
+        "spec": body,
         "status": {"phase": "Running", "conditions": conditions},
-    }  # fmt: skip
+    }
 
 
 def nodes(names: list[str]) -> list[Json]:
     """Node objects with everything that makes real ones large."""
     status = {
-        "capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"},
-        "conditions": [{"type": "Ready", "status": "True"}], "images": [{"names": ["image" * 20] * 2}] * 30,
-    }  # fmt: skip
+        "capacity": {"nvidia.com/gpu": "8"},
+        "allocatable": {"nvidia.com/gpu": "8"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "images": [{"names": ["image" * 20] * 2}] * 30,
+    }
     return [
-        {"metadata": {"name": name, "uid": name, "resourceVersion": "1", "managedFields": [FIELDS] * 3}, "spec": {},
-         "status": status} for name in names
-    ]  # fmt: skip
+        {
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1", "managedFields": [FIELDS] * 3},
+            "spec": {},
+            "status": status,
+        }
+        for name in names
+    ]
 
 
 class Played(BaseHTTPRequestHandler):
@@ -107,12 +118,14 @@ def paged(items: list[Json]) -> list[bytes]:
     """A list as the bodies of its pages."""
     parts = [items[i : i + PAGE] for i in range(0, len(items), PAGE)]
     return [
-        orjson.dumps({
-            "metadata": {"resourceVersion": "9"} | ({"continue": str(i + 1)} if i + 1 < len(parts) else {}),
-            "items": part,
-        })
+        orjson.dumps(
+            {
+                "metadata": {"resourceVersion": "9"} | ({"continue": str(i + 1)} if i + 1 < len(parts) else {}),
+                "items": part,
+            }
+        )
         for i, part in enumerate(parts)
-    ]  # fmt: skip
+    ]
 
 
 def main() -> None:
@@ -129,13 +142,31 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, kubeconfig, port = Path(folder) / "hived.yaml", Path(folder) / "kubeconfig", free_ports(1)[0]
         file.write_text(yaml.safe_dump(config))
-        kubeconfig.write_text(yaml.safe_dump({
-            "apiVersion": "v1", "kind": "Config", "current-context": "x", "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        }))  # fmt: skip
-        words = [sys.executable, "-m", "paictl", "extender", "serve", "--config", str(file), "--kubeconfig",
-                 str(kubeconfig), "--listen", f"127.0.0.1:{port}"]  # fmt: skip
+        kubeconfig.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "x",
+                    "users": [{"name": "u", "user": {}}],
+                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )
+        words = [
+            sys.executable,
+            "-m",
+            "paictl",
+            "extender",
+            "serve",
+            "--config",
+            str(file),
+            "--kubeconfig",
+            str(kubeconfig),
+            "--listen",
+            f"127.0.0.1:{port}",
+        ]
         began = time.perf_counter()
         program = Program("extender", words, Path(folder) / "log")
         program.start()

@@ -59,14 +59,19 @@ LIMITS = {"submit": 1.0, "list": 0.5, "home": 0.3, "page": 0.5}
 def request(name: str, user: str, span: Millis | None) -> JobRequest:
     """A job of one device."""
     role = {
-        "instances": 1, "dockerImage": "image", "commands": ["sleep 1h"],
+        "instances": 1,
+        "dockerImage": "image",
+        "commands": ["sleep 1h"],
         "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 512},
-    }  # fmt: skip
+    }
     data = {
-        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": {"train": role},
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "taskRoles": {"train": role},
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
         "defaults": {"virtualCluster": "default"},
-    }  # fmt: skip
+    }
     return JobRequest(user, data, None, None, span)
 
 
@@ -203,17 +208,33 @@ def questions(
         ("home", "portal: home, what changes", lambda _: client.page("/live", session), requests),
         ("page", "portal: list of jobs", lambda _: client.page("/jobs", session), requests),
         ("page", "portal: cluster", lambda _: client.page("/cluster", session), requests),
-        ("page", "portal: why a job waits",
-         lambda n: client.page(f"/jobs/user{(LIVE - 1 - n % 50) % 50}/l{LIVE - 1 - n % 50}/why", session), requests),
+        (
+            "page",
+            "portal: why a job waits",
+            lambda n: client.page(f"/jobs/user{(LIVE - 1 - n % 50) % 50}/l{LIVE - 1 - n % 50}/why", session),
+            requests,
+        ),
         ("list", "list: 50 newest of all", lambda _: client.ask("GET", "/api/v2/jobs?limit=50"), requests),
-        ("list", "list: 50 of one user, with their number",
-         lambda n: client.ask("GET", f"/api/v2/jobs?username=user{n % 50}&limit=50&withTotalCount=true"), requests),
-        ("list", "list: 50 that succeeded, from the 5,000th",
-         lambda _: client.ask("GET", "/api/v2/jobs?state=SUCCEEDED&limit=50&offset=5000"), requests),
+        (
+            "list",
+            "list: 50 of one user, with their number",
+            lambda n: client.ask("GET", f"/api/v2/jobs?username=user{n % 50}&limit=50&withTotalCount=true"),
+            requests,
+        ),
+        (
+            "list",
+            "list: 50 that succeeded, from the 5,000th",
+            lambda _: client.ask("GET", "/api/v2/jobs?state=SUCCEEDED&limit=50&offset=5000"),
+            requests,
+        ),
         ("list", "one job", lambda n: client.ask("GET", f"/api/v2/jobs/user{n % 50}~e{n % 50}"), requests),
-        ("submit", "submit a job",
-         lambda n: client.ask("POST", "/api/v2/jobs", job.replace("NAME", f"b{n}")), requests),
-    ]  # fmt: skip
+        (
+            "submit",
+            "submit a job",
+            lambda n: client.ask("POST", "/api/v2/jobs", job.replace("NAME", f"b{n}")),
+            requests,
+        ),
+    ]
 
 
 def main() -> None:

@@ -58,8 +58,11 @@ ALIKE: Final = 0.02
 BUT_BACKFILL: Final = "all but backfill"
 CONSERVATIVE: Final = "conservative"
 LIMITED: Final = {
-    "off, limits": "off", "backfill, limits": "backfill", "conservative, limits": CONSERVATIVE, "all, limits": "all",
-}  # fmt: skip
+    "off, limits": "off",
+    "backfill, limits": "backfill",
+    "conservative, limits": CONSERVATIVE,
+    "all, limits": "all",
+}
 """Modes in which gangs have limits, and the one whose section they have."""
 HOURS: Final = (1, 2, 4, 8, 24)
 """The limits, gang by gang."""
@@ -108,8 +111,9 @@ class Door:
         if bare:
             self.windows = SimpleNamespace(
                 within=lambda _core, _entry, request, offered: (request, offered),
-                noted=lambda _core, _entry, decision: decision, closed=lambda _core, _entry: frozenset(),
-            )  # fmt: skip
+                noted=lambda _core, _entry, decision: decision,
+                closed=lambda _core, _entry: frozenset(),
+            )
             core.held_back = lambda _request: ""  # type: ignore[method-assign]
             core.allowances.note = lambda _outcomes: None  # type: ignore[method-assign]
 

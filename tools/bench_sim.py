@@ -69,12 +69,15 @@ def jobs_of(number: int) -> list[Job]:
     return in_order(
         [
             Job(
-                str(i), Millis(114_000 * i), 1 << max(0, dice.below(32) - 28), Millis(1000 * (60 + dice.below(26_000))),
+                str(i),
+                Millis(114_000 * i),
+                1 << max(0, dice.below(32) - 28),
+                Millis(1000 * (60 + dice.below(26_000))),
                 vc=f"vc{dice.below(15)}",
             )
             for i in range(number)
         ]
-    )  # fmt: skip
+    )
 
 
 def plain(jobs: list[Job], size: int) -> float:
@@ -119,8 +122,19 @@ def one(policy: str, number: int, nodes: int, limit: float = 0, *, stages: bool 
 
 def measure(policy: str, number: int, nodes: int, limit: float = 0, *, stages: bool = False) -> dict[str, float]:
     """The same in another process, which is ended after so many CPU seconds (0: never)."""
-    command = [sys.executable, __file__, "--one", policy, "--jobs", str(number), "--nodes", str(nodes),
-               "--limit", str(limit), *(["--stages"] if stages else [])]  # fmt: skip
+    command = [
+        sys.executable,
+        __file__,
+        "--one",
+        policy,
+        "--jobs",
+        str(number),
+        "--nodes",
+        str(nodes),
+        "--limit",
+        str(limit),
+        *(["--stages"] if stages else []),
+    ]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 

@@ -43,9 +43,11 @@ def median(bursts: Sequence[Burst]) -> Burst:
         return {name: statistics.median(one.get(name, 0.0) for one in costs) for name in costs[0]}
 
     return Burst(
-        statistics.median(one.bound for one in bursts), statistics.median(one.run for one in bursts),
-        of([one.binding for one in bursts]), of([one.whole for one in bursts]),
-    )  # fmt: skip
+        statistics.median(one.bound for one in bursts),
+        statistics.median(one.run for one in bursts),
+        of([one.binding for one in bursts]),
+        of([one.whole for one in bursts]),
+    )
 
 
 def told(costs: Costs) -> str:

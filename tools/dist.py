@@ -105,8 +105,18 @@ def verify(folder: Path, signers: Path, *, partial: bool = False) -> int:
             raise DistError(f"{path}: not found")
     sums = (folder / SUMS).read_bytes()
     command = [
-        "ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", NAMESPACE, "-s", str(folder / SIGNATURE),
-    ]  # fmt: skip
+        "ssh-keygen",
+        "-Y",
+        "verify",
+        "-f",
+        str(signers),
+        "-I",
+        SIGNER,
+        "-n",
+        NAMESPACE,
+        "-s",
+        str(folder / SIGNATURE),
+    ]
     done = subprocess.run(command, input=sums, capture_output=True, check=False)
     if done.returncode:
         said = (done.stderr + done.stdout).decode(errors="replace").strip().replace("\n", "; ")

@@ -85,12 +85,13 @@ def pods_of(job: Job, turn: int) -> list[Json]:
     members = [*([(rest, 1)] if rest else []), *([(NODE, whole)] if whole else [])]
     name = f"j{turn:05}"
     spec = {
-        "virtualCluster": job.vc, "priority": job.priority if job.share is Share.GUARANTEED else -1,
+        "virtualCluster": job.vc,
+        "priority": job.priority if job.share is Share.GUARANTEED else -1,
         "affinityGroup": {
             "name": f"default/{name}",
             "members": [{"podNumber": pods, "leafCellNumber": size} for size, pods in members],
         },
-    }  # fmt: skip
+    }
     found = []
     for size in [size for size, pods in members for _ in range(pods)]:
         pod = hived_pod(
@@ -321,9 +322,14 @@ class Compared:
 
 
 def compare(
-    plane: Any, api: Any, jobs: Sequence[Job], config: Json, folder: Path, say: Callable[[str], None],
+    plane: Any,
+    api: Any,
+    jobs: Sequence[Job],
+    config: Json,
+    folder: Path,
+    say: Callable[[str], None],
     quiet: float = QUIET,
-) -> Compared:  # fmt: skip
+) -> Compared:
     """Play jobs on both sides."""
     from tests.e2e_kube.gates import gates
 
@@ -340,9 +346,13 @@ def compare(
     other = sum(expected[job.id] != end for job, end in zip(jobs, ends, strict=True))
     makespan = (max(ends) - jobs[0].submit) / 1000
     return Compared(
-        len(jobs), (jct, found.mean_jct), (makespan, found.makespan), (replay.preemptions, found.preemptions), other,
+        len(jobs),
+        (jct, found.mean_jct),
+        (makespan, found.makespan),
+        (replay.preemptions, found.preemptions),
+        other,
         tuple(replay.delays),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -244,9 +244,13 @@ def paictl(line: str, folder: Path) -> subprocess.Popen[bytes]:
     environment.pop("PAICTL_STATE", None)
     words = shlex.split(line.replace("PORT", str(free_port())))
     process = subprocess.Popen(
-        [sys.executable, "-c", START, *words], cwd=folder, env=environment, stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", START, *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     if process.stdin is not None:
         process.stdin.write(b"a long password\n")
         process.stdin.close()
@@ -317,9 +321,13 @@ def prepare(folder: Path) -> Path:
     services = yaml.safe_load((example / "services-configuration.yaml").read_text(encoding="utf-8"))
     job = (ROOT / "examples" / "jobs" / "train.yaml").read_text(encoding="utf-8")
     written = {
-        "train.yaml": job, "far.conf": FAR, "pod.yaml": POD, "operations.jsonl": OPERATIONS.lstrip(),
-        "hived.yaml": services["hivedscheduler"]["config"], "eve.password": "a long password\n",
-    }  # fmt: skip
+        "train.yaml": job,
+        "far.conf": FAR,
+        "pod.yaml": POD,
+        "operations.jsonl": OPERATIONS.lstrip(),
+        "hived.yaml": services["hivedscheduler"]["config"],
+        "eve.password": "a long password\n",
+    }
     for name, text in written.items():
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "eve.password").chmod(0o600)

@@ -189,10 +189,12 @@ class Recorder:
         vc, priority = self.numbers.choice(self.vcs), self.numbers.choice([-1, -1, 0, 0, 1, 5, 100])
         sizes = self.numbers.choices([1, 2, 3, 4, 8], weights=(5, 4, 1, 4, 1), k=self.numbers.choice([1, 1, 1, 2]))
         spec: dict[str, Any] = {
-            "virtualCluster": vc, "priority": priority, "leafCellType": self.numbers.choice(self.types),
+            "virtualCluster": vc,
+            "priority": priority,
+            "leafCellType": self.numbers.choice(self.types),
             "lazyPreemptionEnable": self.numbers.random() < 0.5,
             "ignoreK8sSuggestedNodes": self.numbers.random() < 0.7,
-        }  # fmt: skip
+        }
         if vc in self.pins and priority >= 0 and self.numbers.random() < 0.3:
             spec["pinnedCellId"] = self.pins[vc]
         counts = [(size, self.numbers.choice([1, 1, 2, 3])) for size in sorted(set(sizes))]

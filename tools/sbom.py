@@ -94,9 +94,13 @@ def component(one: Locked) -> Json:
     files = [{"alg": "SHA-256", "content": digest} for digest in one.hashes]
     where = {"type": "distribution", "url": f"https://pypi.org/project/{one.name}/{one.version}/", "hashes": files}
     return {
-        "type": "library", "bom-ref": one.purl, "name": one.name, "version": one.version, "purl": one.purl,
+        "type": "library",
+        "bom-ref": one.purl,
+        "name": one.name,
+        "version": one.version,
+        "purl": one.purl,
         "externalReferences": [where],
-    }  # fmt: skip
+    }
 
 
 def bill(kind: str, version: str, packages: Mapping[str, Locked], direct: set[str], more: list[Json]) -> Json:
@@ -114,15 +118,24 @@ def bill(kind: str, version: str, packages: Mapping[str, Locked], direct: set[st
     components = [component(one) for one in packages.values()] + more
     seed = hashlib.sha256(json.dumps([own, components], sort_keys=True).encode()).hexdigest()
     return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, seed)}", "version": 1,
-        "metadata": {"component": {
-            "type": kind, "bom-ref": own, "name": "paictl", "version": version, "purl": own,
-            "licenses": [{"license": {"id": "MIT"}}],
-        }},
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, seed)}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": kind,
+                "bom-ref": own,
+                "name": "paictl",
+                "version": version,
+                "purl": own,
+                "licenses": [{"license": {"id": "MIT"}}],
+            }
+        },
         "components": components,
         "dependencies": [{"ref": ref, "dependsOn": sorted(needed)} for ref, needed in sorted(users.items())],
-    }  # fmt: skip
+    }
 
 
 def debian_packages(archive: Path) -> list[Json]:
@@ -157,8 +170,10 @@ def bills(archive: Path | None = None) -> dict[str, Json]:
     source = (ROOT / "paictl" / "__init__.py").read_text(encoding="utf-8")
     version = re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1]  # type: ignore[index]
     dev, image = (locked((ROOT / "requirements" / name).read_text("utf-8")) for name in ("dev.lock", "image.lock"))
-    edges = {name: Locked(name, one.version, one.hashes, dev[name].via if name in dev else frozenset())
-             for name, one in image.items()}  # fmt: skip
+    edges = {
+        name: Locked(name, one.version, one.hashes, dev[name].via if name in dev else frozenset())
+        for name, one in image.items()
+    }
     direct = set(roots_of(project))
     wheel = reachable(dev, iter(direct))
     debian = debian_packages(archive) if archive is not None else []

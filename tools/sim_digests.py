@@ -25,12 +25,21 @@ from paictl.sim.traces.load import load
 FOLDER: Final = Path(__file__).parent.parent / "tests" / "data" / "sim"
 FILE: Final = FOLDER / "digests.json"
 VARIANTS: Final = (
-    "backfill:placement=consolidate", "srtf:resume=3,suspend=1", "las:queues=60/300,knob=2,promote=reset",
-    "las:dimension=1,queues=120", "gittins:queues=100", "yarn-cs:hold=1m,backoff=1m", "gandiva:resume=1,migrate=4",
-    "gavel:objective=finish-time,space-sharing=true", "gavel:objective=makespan,aware=false", "chronus:solver=greedy",
-    "parsync:strategy=quality", "topology:variant=best-fit", "hived:quotas=equal",
+    "backfill:placement=consolidate",
+    "srtf:resume=3,suspend=1",
+    "las:queues=60/300,knob=2,promote=reset",
+    "las:dimension=1,queues=120",
+    "gittins:queues=100",
+    "yarn-cs:hold=1m,backoff=1m",
+    "gandiva:resume=1,migrate=4",
+    "gavel:objective=finish-time,space-sharing=true",
+    "gavel:objective=makespan,aware=false",
+    "chronus:solver=greedy",
+    "parsync:strategy=quality",
+    "topology:variant=best-fit",
+    "hived:quotas=equal",
     "rounds:objective=allox,settle=2m",
-)  # fmt: skip
+)
 """Beside every policy as it is."""
 UNSETTLED: Final = frozenset({"sia"})
 """Not on record: values rounded to two digits tie, and another version of HiGHS takes another of several optima."""
@@ -43,14 +52,13 @@ def found(processes: int) -> dict[str, dict[str, Any]]:
     trace = load(str(FOLDER / "trace.csv"))
     spec = cluster_named(str(FOLDER / "cluster.yaml"))
     made = {}
-    for name, run in zip(NAMES, play(trace.jobs, [RunRequest(name, spec, 1) for name in NAMES], processes=processes),
-                         strict=True):  # fmt: skip
+    for name, run in zip(
+        NAMES, play(trace.jobs, [RunRequest(name, spec, 1) for name in NAMES], processes=processes), strict=True
+    ):
         data = run_data(run, trace, figures(run), reproducible=True)
         data["cluster"], data["trace"]["path"] = "", ""  # where this repository is
         text = json.dumps(data) + jobs_csv([run])
-        made[name] = {
-            "sha256": hashlib.sha256(text.encode()).hexdigest(), **{field: data[field] for field in SHOWN}
-        }  # fmt: skip
+        made[name] = {"sha256": hashlib.sha256(text.encode()).hexdigest(), **{field: data[field] for field in SHOWN}}
     return made
 
 

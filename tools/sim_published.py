@@ -25,9 +25,13 @@ from paictl.sim.traces.source import source
 SHARED: Final = Path(os.environ.get("PAICTL_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 FOLDER: Final = f"{SHARED}/traces/fgd.tar.gz/fgd"
 NAMES: Final = {
-    "random": "Random", "dotprod": "DotProd", "gpuclustering": "GpuClustering", "gpupacking": "GpuPacking",
-    "bestfit": "BestFit", "fgd": "FGD",
-}  # fmt: skip
+    "random": "Random",
+    "dotprod": "DotProd",
+    "gpuclustering": "GpuClustering",
+    "gpupacking": "GpuPacking",
+    "bestfit": "BestFit",
+    "fgd": "FGD",
+}
 """Our name → the end of the published one."""
 BOUNDS: Final = {100: 0.7, 130: 0.5}
 WIDER: Final = {"gpuclustering": 0.7, "gpupacking": 0.7}

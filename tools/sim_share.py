@@ -35,9 +35,7 @@ def week() -> list[Job]:
         number = WEEK * DEVICES // (hours * HOUR) * 2 // 3 // 2
         for one in range(number):
             submit = 0 if vc == "first" else 60_000 + one * (WEEK // 2) // number
-            found.append(
-                Job(f"{vc}-{one}", Millis(submit), 2, Millis(hours * HOUR), vc=vc, share=Share.OPPORTUNISTIC)
-            )  # fmt: skip
+            found.append(Job(f"{vc}-{one}", Millis(submit), 2, Millis(hours * HOUR), vc=vc, share=Share.OPPORTUNISTIC))
     return sorted(found, key=lambda job: (job.submit, job.id))
 
 

@@ -42,8 +42,9 @@ def play(seed: int, operations: int, check_plans: bool) -> Counter[str]:
             world.step()
     except Exception as error:
         last = "\n".join(world.log[-3:])
-        raise ViolationError(f"seed {seed} failed after {len(world.log)} entries; the last:\n{last}\n"
-                        f"{traceback.format_exc()}") from error  # fmt: skip
+        raise ViolationError(
+            f"seed {seed} failed after {len(world.log)} entries; the last:\n{last}\n{traceback.format_exc()}"
+        ) from error
     return world.stats
 
 

@@ -49,11 +49,16 @@ def list_(
     else:
         rows = [
             (
-                state.budget.vc or "-", state.user or "-", f"{state.used / HOUR:,.2f}", f"{state.budget.hours:,.2f}",
-                f"{state.percent:.0f}%", state.level.value, state.budget.over.value,
+                state.budget.vc or "-",
+                state.user or "-",
+                f"{state.used / HOUR:,.2f}",
+                f"{state.budget.hours:,.2f}",
+                f"{state.percent:.0f}%",
+                state.level.value,
+                state.budget.over.value,
             )
             for state in report.states
-        ]  # fmt: skip
+        ]
         write_table(("VC", "USER", "USED", "BUDGET", "SHARE", "STATE", "OVER"), rows)
 
 

@@ -70,20 +70,32 @@ def _globals(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose", "-v", count=True, expose_value=False, callback=_verbose, show_default=False,
+            "--verbose",
+            "-v",
+            count=True,
+            expose_value=False,
+            callback=_verbose,
+            show_default=False,
             help="Report on stderr each step and how long it took.",
         ),
     ] = 0,
     quiet: Annotated[
         bool,
         typer.Option(
-            "--quiet", "-q", expose_value=False, callback=_quiet, help="Write only errors to stderr.",
+            "--quiet",
+            "-q",
+            expose_value=False,
+            callback=_quiet,
+            help="Write only errors to stderr.",
         ),
     ] = False,
     debug: Annotated[
         bool,
         typer.Option(
-            "--debug", expose_value=False, callback=_debug, help="Show the traceback of an internal error.",
+            "--debug",
+            expose_value=False,
+            callback=_debug,
+            help="Show the traceback of an internal error.",
         ),
     ] = False,
     no_color: Annotated[
@@ -92,10 +104,13 @@ def _globals(
     no_input: Annotated[
         bool,
         typer.Option(
-            "--no-input", expose_value=False, callback=_no_input, help="Never prompt; fail if an answer is needed.",
+            "--no-input",
+            expose_value=False,
+            callback=_no_input,
+            help="Never prompt; fail if an answer is needed.",
         ),
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Hold the options that every command takes."""
 
 
@@ -127,11 +142,15 @@ def _cluster_option() -> Any:
         cluster: Annotated[
             str | None,
             typer.Option(
-                "--cluster", metavar="NAME", expose_value=False, callback=_cluster, autocompletion=clusters,
+                "--cluster",
+                metavar="NAME",
+                expose_value=False,
+                callback=_cluster,
+                autocompletion=clusters,
                 help="Which cluster (default: PAICTL_CLUSTER, else: paictl cluster use).",
             ),
         ] = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Hold the option."""
 
     return _options_of(held)[0]
@@ -352,8 +371,10 @@ class App(typer.Typer):
 
     def built(self, name: str | None) -> Any:
         """The application as a command line has it, its commands unbuilt; with a name, that command of it alone."""
-        infos = {info.name or get_command_name(info.callback.__name__): info  # type: ignore[union-attr]
-                 for info in self.registered_commands}  # fmt: skip
+        infos = {
+            info.name or get_command_name(info.callback.__name__): info  # type: ignore[union-attr]
+            for info in self.registered_commands
+        }
         if name is not None:
             return built(infos[name])
         if len(infos) == 1 and self.registered_callback is None:

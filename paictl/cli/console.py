@@ -317,10 +317,14 @@ def warning(message: str) -> None:
 def error(problem: PaictlError) -> None:
     """Say on stderr why the command did not do its work, and what to do next."""
     if is_data_wanted():
-        envelope.errors.append({
-            "message": problem.message, "where": problem.where, "hint": problem.hint,
-            "exitCode": int(problem.exit_code),
-        })  # fmt: skip
+        envelope.errors.append(
+            {
+                "message": problem.message,
+                "where": problem.where,
+                "hint": problem.hint,
+                "exitCode": int(problem.exit_code),
+            }
+        )
     where = f"{problem.where}: " if problem.where else ""
     _say("error", "bold red", where + localized(problem.message))
     if problem.hint:

@@ -117,13 +117,27 @@ class ServeOptions:
             own["devices"] = tuple(self.device)
         _check_certificate(self.tls_cert, self.tls_key, self.tls_client_ca)
         return DoorSettings(
-            config=self.config, sharing=self.sharing, host=host, port=port, certificate=self.tls_cert,
-            key=self.tls_key, client_authority=self.tls_client_ca, elect=self.leader_elect,
-            lease=namespaced("--lease", self.lease), pod=namespaced("--pod", self.pod) if self.pod else None,
-            delete_after=self.delete_after, longest_grace=self.longest_grace, heal_after=self.heal_after,
-            bad_device_deadline=self.bad_device_deadline, deadline=deadline, require_grants=self.require_grants,
-            accounts=self.accounts, maintenance=self.maintenance, dump=self.dump, **own,
-        ).with_devices(self.devices, self.device_class, self.device_driver)  # fmt: skip
+            config=self.config,
+            sharing=self.sharing,
+            host=host,
+            port=port,
+            certificate=self.tls_cert,
+            key=self.tls_key,
+            client_authority=self.tls_client_ca,
+            elect=self.leader_elect,
+            lease=namespaced("--lease", self.lease),
+            pod=namespaced("--pod", self.pod) if self.pod else None,
+            delete_after=self.delete_after,
+            longest_grace=self.longest_grace,
+            heal_after=self.heal_after,
+            bad_device_deadline=self.bad_device_deadline,
+            deadline=deadline,
+            require_grants=self.require_grants,
+            accounts=self.accounts,
+            maintenance=self.maintenance,
+            dump=self.dump,
+            **own,
+        ).with_devices(self.devices, self.device_class, self.device_driver)
 
     def connect(self, service: type[Service], settings: DoorSettings) -> Service:
         """The process of a door, ready to run. Raises `PaictlError`, after printing findings in the configuration."""

@@ -56,8 +56,21 @@ def clone(
     copy = cloned(cluster, find(cluster, job), whose, name).instead(vc, priority)
 
     def send(path: str) -> None:
-        submit(files=[path], listed=None, vc=None, priority=None, duration=None, repeat=1, name=None, tags=None,
-               template=None, settings_=None, user=whose, output=Output.TABLE, state=state)  # fmt: skip
+        submit(
+            files=[path],
+            listed=None,
+            vc=None,
+            priority=None,
+            duration=None,
+            repeat=1,
+            name=None,
+            tags=None,
+            template=None,
+            settings_=None,
+            user=whose,
+            output=Output.TABLE,
+            state=state,
+        )
 
     if edit:
         _edited(copy, send)

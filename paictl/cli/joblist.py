@@ -89,19 +89,28 @@ def _write_jobs(cluster: Cluster, jobs: Sequence[JobView]) -> None:
     heads = ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED")
     heads += (*(["MAX RUN TIME"] if limited else ()), *(["TAGS"] if tagged else ()))
     rows = [
-        (*_row(cluster, job), *([span_text(job.max_run_time)] if limited else ()),
-         *([", ".join(job.tags)] if tagged else ()))
+        (
+            *_row(cluster, job),
+            *([span_text(job.max_run_time)] if limited else ()),
+            *([", ".join(job.tags)] if tagged else ()),
+        )
         for job in jobs
-    ]  # fmt: skip
+    ]
     write_table(heads, rows)
 
 
 def _row(cluster: Cluster, job: JobView) -> tuple[object, ...]:
     ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
     return (
-        job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(job.submitted),
-        span_text(ran), job.preemptions,
-    )  # fmt: skip
+        job.key,
+        job.state.value,
+        job.vc,
+        job.priority,
+        _held(job),
+        clock_text(job.submitted),
+        span_text(ran),
+        job.preemptions,
+    )
 
 
 def _held(job: JobView) -> str:

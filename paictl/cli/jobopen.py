@@ -279,10 +279,17 @@ def _status(head: _Head) -> int:
 def _say(ours: socket.socket, reply: _Reply) -> None:
     body = f"{reply.message}\n".encode() if reply.message else b""
     rows = [
-        f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}", "Content-Type: text/plain; charset=utf-8",
-        f"Content-Length: {len(body)}", "Cache-Control: no-store", "X-Content-Type-Options: nosniff",
-        "Referrer-Policy: no-referrer", "Connection: close", *reply.headers, "", "",
-    ]  # fmt: skip
+        f"HTTP/1.1 {reply.status} {_REASONS[reply.status]}",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Referrer-Policy: no-referrer",
+        "Connection: close",
+        *reply.headers,
+        "",
+        "",
+    ]
     with contextlib.suppress(OSError):
         ours.sendall("\r\n".join(rows).encode("latin-1") + body)
         ours.shutdown(socket.SHUT_WR)

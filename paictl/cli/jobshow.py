@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from paictl.cli import console
@@ -31,6 +32,15 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
     if output is not Output.TABLE:
         write_data({**job_data(job), "attempts": [_attempt_data(attempt) for attempt in attempts]}, output)
         return
+    _show_summary(cluster, job)
+    write("")
+    _show_tasks(job, attempts)
+    if job.state.value == "Waiting":
+        console.info(text("why it waits: paictl job explain {job}", job=job.key))
+
+
+def _show_summary(cluster: Cluster, job: JobView) -> None:
+    """What holds for the job as a whole."""
     head = localized("job {job}: {state}", job=job.key, state=job.state.value)
     write(clauses([head, localized(reasons(job.reason))] if job.reason else [head]))
     times = counted(", preempted {count} time", ", preempted {count} times", job.preemptions)
@@ -39,9 +49,14 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
     write(
         localized(
             "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
-            vc=job.vc, priority=job.priority, used=job.used, devices=devices, attempt=job.attempt + 1,
-        ) + preempted
-    )  # fmt: skip
+            vc=job.vc,
+            priority=job.priority,
+            used=job.used,
+            devices=devices,
+            attempt=job.attempt + 1,
+        )
+        + preempted
+    )
     moments = [("submitted", job.submitted), ("started", job.started), ("ended", job.ended)]
     write(clauses(f"{localized(word)} {clock_text(at)}" for word, at in moments if at is not None))
     if job.ends_by is not None:
@@ -53,6 +68,10 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
         write(localized("tags: {tags}", tags=", ".join(job.tags)))
     for mount in operate.mounts(cluster, job):
         write(localized("storage {mount}", mount=str(mount)))
+
+
+def _show_tasks(job: JobView, attempts: Sequence[JobAttempt]) -> None:
+    """Its tasks, attempts and repairs, a table each."""
     rows = [
         (
             f"{task.role}[{task.index}]",
@@ -63,7 +82,6 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
         )
         for task in job.tasks
     ]
-    write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if len(attempts) > 1:
         write("")
@@ -73,8 +91,6 @@ def _show(cluster: Cluster, job: JobView, output: Output) -> None:
         write("")
         write(localized("lost members that were replaced while the others kept running:"))
         write_table(("TASK", "LOST AT", "NODE", "WHY", "BACK AFTER", "NOW"), list(map(_repair, job.repairs)))
-    if job.state.value == "Waiting":
-        console.info(text("why it waits: paictl job explain {job}", job=job.key))
 
 
 def _attempt(attempt: JobAttempt) -> tuple[str, ...]:

@@ -55,9 +55,16 @@ def running(ask: Callable[[], _Answer], timeout: float) -> _Answer:
 
 
 def open_port(
-    cluster: Jobs, key: str, word: str | None, port: str | None, *, listen: int | None, browser: bool, timeout: float,
+    cluster: Jobs,
+    key: str,
+    word: str | None,
+    port: str | None,
+    *,
+    listen: int | None,
+    browser: bool,
+    timeout: float,
     raw: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Forward a port of a task, by label or number, to this machine until Ctrl-C; waits for the task to start."""
     if raw and browser:
         raise PaictlError(text("--browser and --raw exclude each other"), hint=text("leave out --raw"))
@@ -69,9 +76,15 @@ def open_port(
 
 
 def show_log(
-    cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None,
+    cluster: Jobs,
+    job: JobView,
+    word: str | None,
+    output: Output,
+    *,
+    follow: bool,
+    lines: int | None,
     timeout: float = math.inf,
-) -> None:  # fmt: skip
+) -> None:
     """Print the output of a task as it is written; as data, once it has ended.
 
     With `follow`, wait up to `timeout` seconds for the task to start; raises `NotStartedError` after that.
@@ -134,9 +147,11 @@ def sign_in(
         if only_print or identity is not None:
             raise PaictlError(
                 text("job {job} has no port for SSH", job=job.key),
-                hint=text("give it the plugin ssh with userssh: {{type: custom}}; without it: paictl job ssh {job}",
-                          job=job.key),
-            )  # fmt: skip
+                hint=text(
+                    "give it the plugin ssh with userssh: {{type: custom}}; without it: paictl job ssh {job}",
+                    job=job.key,
+                ),
+            )
         terminal = sys.stdin.isatty() and sys.stdout.isatty() and not command
         return run(cluster, job, str(task), command or SHELL, stdin=True, terminal=terminal)
     with tempfile.TemporaryDirectory(prefix="paictl-ssh-") as folder:

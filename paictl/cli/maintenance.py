@@ -68,9 +68,13 @@ def add(
     if not named and not of_cells:
         raise PaictlError("no node given", hint="paictl maintenance add --nodes NODE --for 4h")
     request = WindowRequest(
-        tuple(dict.fromkeys((*named, *of_cells))), read_span(span), read_start(start, cluster.now), name,
-        read_span(notice), reason,
-    )  # fmt: skip
+        tuple(dict.fromkeys((*named, *of_cells))),
+        read_span(span),
+        read_start(start, cluster.now),
+        name,
+        read_span(notice),
+        reason,
+    )
     ahead = planned(cluster, request)
     if output is Output.TABLE:
         _show_outlook(ahead)
@@ -85,9 +89,14 @@ def add(
         write_data(_data(window, ahead), output)
         return
     write(
-        localized("window {name} added: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
-               start=clock_text(window.start), end=clock_text(window.end))
-    )  # fmt: skip
+        localized(
+            "window {name} added: {nodes} from {start} to {end}",
+            name=window.name,
+            nodes=listed(window.nodes),
+            start=clock_text(window.start),
+            end=clock_text(window.end),
+        )
+    )
 
 
 @app.command("list", epilog="paictl maintenance list -o json")
@@ -99,11 +108,15 @@ def list_windows(output: OutputOption = Output.TABLE, state: StateOption = None)
         return
     rows = [
         (
-            window.name, localized("active") if window.active else localized("planned"), clock_text(window.start),
-            clock_text(window.end), listed(window.nodes, 4), window.reason or "-",
+            window.name,
+            localized("active") if window.active else localized("planned"),
+            clock_text(window.start),
+            clock_text(window.end),
+            listed(window.nodes, 4),
+            window.reason or "-",
         )
         for window in windows
-    ]  # fmt: skip
+    ]
     write_table(("WINDOW", "STATE", "BEGINS", "ENDS", "NODES", "REASON"), rows)
 
 
@@ -127,8 +140,13 @@ def remove(name: WindowName, state: StateOption = None) -> None:
 
 def window_line(window: MaintenanceWindow) -> str:
     """A window on one line."""
-    line = localized("{name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
-                  start=clock_text(window.start), end=clock_text(window.end))  # fmt: skip
+    line = localized(
+        "{name}: {nodes} from {start} to {end}",
+        name=window.name,
+        nodes=listed(window.nodes),
+        start=clock_text(window.start),
+        end=clock_text(window.end),
+    )
     return f"{line} ({window.reason})" if window.reason else line
 
 

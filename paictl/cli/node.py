@@ -37,10 +37,11 @@ Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name o
 Devices = Annotated[
     list[str] | None,
     typer.Option(
-        "--device", metavar="DEVICE",
+        "--device",
+        metavar="DEVICE",
         help="Only this device, counted from 0, or GPU:instance of a MIG instance; repeatable.",
     ),
-]  # fmt: skip
+]
 Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]
 
 
@@ -76,8 +77,15 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write_data(_data(node), output)
         return
     machine = node.machine
-    write(localized("node {name}, {role}, {condition} since {time}", name=machine.name, role=machine.role.value,
-                 condition=node.condition.value, time=clock_text(node.since)))  # fmt: skip
+    write(
+        localized(
+            "node {name}, {role}, {condition} since {time}",
+            name=machine.name,
+            role=machine.role.value,
+            condition=node.condition.value,
+            time=clock_text(node.since),
+        )
+    )
     write(localized("address:  {address}", address=machine.address))
     write(localized("machine:  {hardware}", hardware=_hardware(machine)))
     kind = f" ({machine.device_type})" if machine.devices else ""
@@ -175,8 +183,11 @@ def _change_devices(names: list[str], change: NodeChange, devices: list[str], st
         singular, plural = _DEVICES[failed, before == after]
         console.outcome(
             counted(singular, plural, len(wanted), which=which, name=name),
-            name=name, change=change.value, devices=list(wanted), bad_devices=list(after),
-        )  # fmt: skip
+            name=name,
+            change=change.value,
+            devices=list(wanted),
+            bad_devices=list(after),
+        )
         if failed and before != after:
             for pod in changed.after.pods_at_risk:
                 console.info(localized("{pod} runs there and keeps running", pod=pod))
@@ -188,8 +199,11 @@ def _change(names: list[str], change: str, state: Path | None) -> None:
         name, condition = node.after.machine.name, node.after.condition.value
         console.outcome(
             joined("", (text(_NODES[change], name=name), _still(node.after, change, same=same))),
-            name=name, change=change, before=node.before.condition.value, condition=condition,
-        )  # fmt: skip
+            name=name,
+            change=change,
+            before=node.before.condition.value,
+            condition=condition,
+        )
 
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
@@ -197,8 +211,9 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
-        return text("; it is still {condition}: paictl node {other} {name}", condition=condition.value, other=other,
-                    name=name)  # fmt: skip
+        return text(
+            "; it is still {condition}: paictl node {other} {name}", condition=condition.value, other=other, name=name
+        )
     return text(" already") if same and condition is not NodeCondition.FAILED else ""
 
 
@@ -211,11 +226,12 @@ _NODES: Final = {
 _DEVICES: Final = {
     (True, False): ("device {which} of node {name} made to fail", "devices {which} of node {name} made to fail"),
     (True, True): (
-        "device {which} of node {name} made to fail already", "devices {which} of node {name} made to fail already",
+        "device {which} of node {name} made to fail already",
+        "devices {which} of node {name} made to fail already",
     ),
     (False, False): ("device {which} of node {name} healed", "devices {which} of node {name} healed"),
     (False, True): ("device {which} of node {name} healed already", "devices {which} of node {name} healed already"),
-}  # fmt: skip
+}
 """By whether devices were made to fail, and whether they had been before: for one device, for several."""
 
 

@@ -31,8 +31,10 @@ def say_drivers(drivers: Iterable[NodeDriver]) -> None:
 
 def _condition(driver: NodeDriver) -> Text:
     values: Mapping[str, object] = {
-        "version": driver.version or text("unknown version"), "wanted": driver.wanted, "reason": sayable(driver.reason),
-    }  # fmt: skip
+        "version": driver.version or text("unknown version"),
+        "wanted": driver.wanted,
+        "reason": sayable(driver.reason),
+    }
     if driver.source is DriverSource.HOST:
         return text("{version}, the machine's own, which is left alone", **values)
     if driver.source is DriverSource.NONE:

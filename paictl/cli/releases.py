@@ -84,8 +84,10 @@ def _asked(index: str, seconds: float) -> dict[str, Any] | None:
     """What an index says of paictl, None if it knows no such package."""
     parts = urlsplit(index.rstrip("/") + "/paictl/")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PaictlError(text("{index} is not the address of a package index", index=_shown(index)),
-                          hint=text("for example --index {index}", index=INDEX))  # fmt: skip
+        raise PaictlError(
+            text("{index} is not the address of a package index", index=_shown(index)),
+            hint=text("for example --index {index}", index=INDEX),
+        )
     user, _, host = parts.netloc.rpartition("@")
     request = urllib.request.Request(urlunsplit(parts._replace(netloc=host)), headers={"Accept": _TYPE})  # noqa: S310
     if user:
@@ -102,9 +104,10 @@ def _asked(index: str, seconds: float) -> dict[str, Any] | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise IndexUnreachableError(
-            text("the package index cannot be reached: {reason}", reason=reason), where=_shown(index),
+            text("the package index cannot be reached: {reason}", reason=reason),
+            where=_shown(index),
             hint=text("give a mirror that this machine can reach: --index URL, or PIP_INDEX_URL"),
-        ) from None  # fmt: skip
+        ) from None
     return data if isinstance(data, dict) else {}
 
 

@@ -48,7 +48,9 @@ def add(
     nodes: Annotated[
         list[str] | None,
         typer.Option(
-            "--nodes", metavar="NODE", autocompletion=names_of.nodes,
+            "--nodes",
+            metavar="NODE",
+            autocompletion=names_of.nodes,
             help="Reserve nodes that no promise needs (comma-separated); cannot be combined with --vc.",
         ),
     ] = None,
@@ -63,7 +65,7 @@ def add(
     ] = False,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Add a reservation if its cells will be free in time. While it lasts, only jobs that name it use them."""
     cluster = open_cluster(state)
     named = tuple(word for node in nodes or () for word in node.replace(",", " ").split())
@@ -152,6 +154,12 @@ def reservation_line(view: ReservationView) -> str:
     if view.repeat == Repeat.ONCE:
         line = localized("{name}: {size} from {start} to {end}", name=view.name, size=size, start=start, end=end)
     else:
-        line = localized("{name}: {size} {repeat}, next from {start} to {end}", name=view.name, size=size,
-                      repeat=view.repeat, start=start, end=end)  # fmt: skip
+        line = localized(
+            "{name}: {size} {repeat}, next from {start} to {end}",
+            name=view.name,
+            size=size,
+            repeat=view.repeat,
+            start=start,
+            end=end,
+        )
     return f"{line} ({view.reason})" if view.reason else line

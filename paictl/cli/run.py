@@ -100,8 +100,9 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
     kept = write_crash(error, arguments)
     hint = (
         text("this is a bug in paictl: report it with what is in {path}", path=kept)
-        if kept else text("this is a bug in paictl: run again with --debug and report what it prints")
-    )  # fmt: skip
+        if kept
+        else text("this is a bug in paictl: run again with --debug and report what it prints")
+    )
     return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
 
 

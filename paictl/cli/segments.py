@@ -12,9 +12,19 @@ Segment: TypeAlias = tuple[str, str]
 Line: TypeAlias = list[Segment]
 
 _CODES: Final = {
-    "bold": "1", "dim": "2", "italic": "3", "underline": "4", "black": "30", "red": "31", "green": "32",
-    "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "white": "37",
-}  # fmt: skip
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "underline": "4",
+    "black": "30",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "white": "37",
+}
 """Select Graphic Rendition (ECMA-48, 8.3.117) by the words of styles."""
 
 

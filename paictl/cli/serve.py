@@ -99,9 +99,12 @@ def serve(
     serving.log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
     target = None if in_cluster else find_target(name, state)
     serving.serve(
-        chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
-        lambda where: _say(cluster, where), None if in_cluster else extension_here(),
-    )  # fmt: skip
+        chosen,
+        _for_threads(cluster, connect),
+        lambda: None if target is None else stamp_of(target),
+        lambda where: _say(cluster, where),
+        None if in_cluster else extension_here(),
+    )
 
 
 def _say(cluster: Cluster, where: str) -> None:

@@ -125,9 +125,12 @@ def _details(view: ServiceView | None) -> dict[str, Any]:
     if view is None:
         return {"ready": False, "reason": "", "version": "", "changed": None, "stale": []}
     return {
-        "ready": view.ready, "reason": view.reason, "version": view.version, "changed": view.changed,
+        "ready": view.ready,
+        "reason": view.reason,
+        "version": view.version,
+        "changed": view.changed,
         "stale": list(view.stale),
-    }  # fmt: skip
+    }
 
 
 @app.command(
@@ -161,9 +164,14 @@ def status(
 def _condition_data(condition: Condition) -> dict[str, Any]:
     readiness = condition.readiness
     own = {**asdict(readiness), "state": readiness.state.value}
-    return {**own, **_details(condition.view), "ready": readiness.ready, "drift": list(condition.drift),
-            "protections": [asdict(guard) for guard in condition.protections],
-            "drivers": [asdict(each) for each in condition.drivers]}  # fmt: skip
+    return {
+        **own,
+        **_details(condition.view),
+        "ready": readiness.ready,
+        "drift": list(condition.drift),
+        "protections": [asdict(guard) for guard in condition.protections],
+        "drivers": [asdict(each) for each in condition.drivers],
+    }
 
 
 def _say_changes(condition: Condition) -> None:

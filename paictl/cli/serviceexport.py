@@ -30,10 +30,13 @@ Id = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The cluster
 Names = Annotated[
     list[str] | None,
     typer.Option(
-        "-n", "--service-name", metavar="NAME", autocompletion=names.services,
+        "-n",
+        "--service-name",
+        metavar="NAME",
+        autocompletion=names.services,
         help="Only this service and its dependencies; may be repeated.",
     ),
-]  # fmt: skip
+]
 Skipped = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,9 +75,10 @@ def export(
         counted(
             "{count} service is written; label the machines once: sh {script}",
             "{count} services are written; label the machines once: sh {script}",
-            count=len(written.services), script=folder / SCRIPT,
+            count=len(written.services),
+            script=folder / SCRIPT,
         )
-    )  # fmt: skip
+    )
 
 
 def secrets(path: Config, named: Names = None, skipped: Skipped = None, cluster_id: Id = "pai") -> None:

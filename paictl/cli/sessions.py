@@ -79,9 +79,17 @@ def run(
     cluster = open_cluster(state)
     spec = session_spec(image, gpu, cpu, memory, idle_timeout, sku)
     code = run_session(
-        cluster, user or me(), spec, tuple(command or ()), name=name, vc=vc, priority=priority, keep=keep,
-        timeout=timeout, notebook=notebook,
-    )  # fmt: skip
+        cluster,
+        user or me(),
+        spec,
+        tuple(command or ()),
+        name=name,
+        vc=vc,
+        priority=priority,
+        keep=keep,
+        timeout=timeout,
+        notebook=notebook,
+    )
     if code:
         raise typer.Exit(code)
 
@@ -101,9 +109,18 @@ def session_spec(image: str, gpu: int, cpu: int, memory: int, idle: str, sku: st
 
 
 def run_session(
-    cluster: Cluster, user: str, spec: SessionSpec, command: tuple[str, ...], *, name: str | None, vc: str | None,
-    priority: str | None, keep: bool, timeout: float, notebook: bool = False,
-) -> int:  # fmt: skip
+    cluster: Cluster,
+    user: str,
+    spec: SessionSpec,
+    command: tuple[str, ...],
+    *,
+    name: str | None,
+    vc: str | None,
+    priority: str | None,
+    keep: bool,
+    timeout: float,
+    notebook: bool = False,
+) -> int:
     """Run a session; returns the exit code of its shell. A `notebook` is open to this machine until Ctrl-C.
 
     Raises `PaictlError` for a session that is not possible, or does not start.
@@ -115,26 +132,33 @@ def run_session(
         )
     chosen = name or free_name(cluster, user, NOTEBOOK if notebook else ROLE)
     (job,) = cluster.submit([JobRequest(user, session_data(chosen, spec, notebook=notebook), vc, priority, FOREVER)])
-    values = {"job": job.key, "gpu": spec.gpu, "cpu": spec.cpu, "memory": spec.memory, "vc": job.vc,
-              "idle": span_text(spec.idle * 1000)}  # fmt: skip
+    values = {
+        "job": job.key,
+        "gpu": spec.gpu,
+        "cpu": spec.cpu,
+        "memory": spec.memory,
+        "vc": job.vc,
+        "idle": span_text(spec.idle * 1000),
+    }
     console.info(
         text(
             "notebook {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
-            "it ends with Ctrl-C, after {idle} without use, or by: paictl job stop {job}", **values
+            "it ends with Ctrl-C, after {idle} without use, or by: paictl job stop {job}",
+            **values,
         )
-        if notebook else text(
+        if notebook
+        else text(
             "session {job} asks for {gpu} devices, {cpu} CPUs and {memory} MiB in virtual cluster {vc}; "
-            "it ends with its shell, after {idle} without one, or by: paictl job stop {job}", **values
+            "it ends with its shell, after {idle} without one, or by: paictl job stop {job}",
+            **values,
         )
-    )  # fmt: skip
+    )
     ended = False
     try:
         jobstreams.running(lambda: _refuse_unless_running(cluster, job.key), timeout)
         if notebook:
             ended = True
-            jobstreams.open_port(
-                cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout
-            )  # fmt: skip
+            jobstreams.open_port(cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout)
         terminal = sys.stdin.isatty() and sys.stdout.isatty()
         words = shell_command(command, spec.idle)
         code = jobstreams.run(cluster, cluster.job(job.key), f"{ROLE}:0", words, stdin=True, terminal=terminal)

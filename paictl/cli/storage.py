@@ -146,8 +146,15 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     if output is not Output.TABLE:
         write_data({**_data(storage), "jobs": jobs}, output)
         return
-    write(localized("storage {name}: {kind} {address}, mounted at {path}", name=name, kind=storage.kind,
-                 address=storage.address, path=storage.mount_path))  # fmt: skip
+    write(
+        localized(
+            "storage {name}: {kind} {address}, mounted at {path}",
+            name=name,
+            kind=storage.kind,
+            address=storage.address,
+            path=storage.mount_path,
+        )
+    )
     write(localized("virtual clusters: {vcs}", vcs=_vcs(storage)))
     if storage.options:
         write(localized("mount options: {options}", options=", ".join(storage.options)))

@@ -65,9 +65,12 @@ def _read(folder: Path) -> FolderRead:
 
 def _done(library: TemplateLibrary) -> None:
     message = counted(
-        "template library {name}: {count} template for {vcs}", "template library {name}: {count} templates for {vcs}",
-        count=len(library.templates), name=library.name, vcs=_vcs(library),
-    )  # fmt: skip
+        "template library {name}: {count} template for {vcs}",
+        "template library {name}: {count} templates for {vcs}",
+        count=len(library.templates),
+        name=library.name,
+        vcs=_vcs(library),
+    )
     console.outcome(message, name=library.name, vcs=list(library.vcs), templates=len(library.templates))
 
 

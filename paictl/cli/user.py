@@ -52,9 +52,7 @@ def sign_in(
 
 
 def _show(code: DeviceCode) -> None:
-    console.info(
-        text("open {address} in a browser and type the code {code}", address=code.address, code=code.code)
-    )  # fmt: skip
+    console.info(text("open {address} in a browser and type the code {code}", address=code.address, code=code.code))
     if code.whole_address:
         console.info(text("or open {address}", address=code.whole_address))
 
@@ -107,9 +105,12 @@ def _vcs(account: Account) -> str:
 def _data(account: Account) -> dict[str, object]:
     created = account.created.isoformat() if account.created else None
     return {
-        "name": account.name, "admin": account.admin, "vcs": list(account.vcs), "email": account.email,
+        "name": account.name,
+        "admin": account.admin,
+        "vcs": list(account.vcs),
+        "email": account.email,
         "created": created,
-    }  # fmt: skip
+    }
 
 
 @app.command(
@@ -188,8 +189,9 @@ def grant(
     operate.check_vcs(cluster, vc or ())
     account = operate.grant(cluster.users, name, vc or (), revoke or (), admin=admin)
     what = "administrator" if account.admin else ", ".join(account.vcs) or "no virtual cluster"
-    console.outcome(text("user {name}: {what}", name=name, what=what), name=name, vcs=list(account.vcs),
-                    admin=account.admin)  # fmt: skip
+    console.outcome(
+        text("user {name}: {what}", name=name, what=what), name=name, vcs=list(account.vcs), admin=account.admin
+    )
 
 
 @app.command(epilog="paictl user remove ann")

@@ -38,8 +38,9 @@ def add(
     key = operate.add_key(open_cluster(state).users, name, content, title)
     console.outcome(
         text("key {title} added to user {name}", title=key.title or key.fingerprint, name=name),
-        name=name, fingerprint=key.fingerprint,
-    )  # fmt: skip
+        name=name,
+        fingerprint=key.fingerprint,
+    )
 
 
 @app.command("list", epilog="paictl user key list ann -o json")
@@ -62,5 +63,6 @@ def remove(
     removed = operate.remove_key(open_cluster(state).users, name, key)
     console.outcome(
         text("key {title} of user {name} removed", title=removed.title or removed.fingerprint, name=name),
-        name=name, fingerprint=removed.fingerprint,
-    )  # fmt: skip
+        name=name,
+        fingerprint=removed.fingerprint,
+    )

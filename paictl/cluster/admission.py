@@ -132,10 +132,12 @@ def refuse_much_text(user: str, jobs: Iterable[Mapping[str, object]]) -> None:
             text(
                 "the files of user {user}'s waiting and running jobs would have {size:,} characters together; "
                 "at most {most:,} are allowed",
-                user=user, size=size, most=MOST_KEPT,
+                user=user,
+                size=size,
+                most=MOST_KEPT,
             ),
             hint="wait until some have ended, or stop them; put large scripts into a storage or an image",
-        )  # fmt: skip
+        )
 
 
 def _values(roles: object) -> Iterable[object]:
@@ -212,9 +214,11 @@ def _with_keys(requests: Sequence[JobRequest], users: Users) -> Iterator[JobRequ
                 raise JobError(
                     access.where,
                     text("user {user} has no SSH key, so no one could sign in", user=request.user),
-                    hint=text("add one: paictl user key add {user} ~/.ssh/id_ed25519.pub; or put it in "
-                              "userssh.value", user=request.user),
-                )  # fmt: skip
+                    hint=text(
+                        "add one: paictl user key add {user} ~/.ssh/id_ed25519.pub; or put it in userssh.value",
+                        user=request.user,
+                    ),
+                )
             yield replace(request, ssh_keys=keys)
         except JobError as error:
             error.request = number

@@ -16,9 +16,10 @@ WAITING: Final = "waiting"
 """The outcome of an attempt that has not begun."""
 _EXIT_CODE: Final = re.compile(r"\bexit code (\d{1,3})\b")
 _OVER: Final = {
-    JobState.SUCCEEDED: AttemptOutcome.FINISHED, JobState.FAILED: AttemptOutcome.FAILED,
+    JobState.SUCCEEDED: AttemptOutcome.FINISHED,
+    JobState.FAILED: AttemptOutcome.FAILED,
     JobState.STOPPED: AttemptOutcome.STOPPED,
-}  # fmt: skip
+}
 _FALLS: Final = (AttemptOutcome.FAILED, AttemptOutcome.PREEMPTED, AttemptOutcome.LOST)
 
 
@@ -80,9 +81,7 @@ def attempts_of(job: JobView, events: Iterable[Event]) -> tuple[JobAttempt, ...]
         attempts.append(now.ended(job.ended, _OVER[job.state], job.reason))
     else:
         outcome = AttemptOutcome.RUNNING.value if job.started is not None else WAITING
-        attempts.append(
-            JobAttempt(now.number, outcome, job.started, None, None, job.reason, nodes=tuple(now.nodes))
-        )  # fmt: skip
+        attempts.append(JobAttempt(now.number, outcome, job.started, None, None, job.reason, nodes=tuple(now.nodes)))
     return tuple(attempts)
 
 

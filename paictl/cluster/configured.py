@@ -35,9 +35,10 @@ class ConfigSnapshot:
         documents = [document for document in loaded.documents if document.kind is FileKind.HIVED]
         if not documents or not isinstance(documents[0].data, dict):
             raise ClusterError(
-                "it has no hivedscheduler configuration", where=f"configuration {self.number}",
+                "it has no hivedscheduler configuration",
+                where=f"configuration {self.number}",
                 hint="push a services-configuration.yaml that has a hivedscheduler section",
-            )  # fmt: skip
+            )
         return ClusterSpec.from_mapping(documents[0].data)
 
     @property
@@ -57,8 +58,9 @@ class ConfigSnapshot:
             except ValueError:
                 raise ClusterError(
                     text("{said!r} is not a number of seconds", said=setting),
-                    where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline", hint="write a number, or never",
-                ) from None  # fmt: skip
+                    where=f"{STANDARD_NAME}: hivedscheduler.bad-device-deadline",
+                    hint="write a number, or never",
+                ) from None
         return None
 
     @cached_property

@@ -153,24 +153,25 @@ def checked(rooms: Iterable[RoomRequest], state: State) -> tuple[RoomRequest, ..
         sums[room.cell_type, room.vc] = sums.get((room.cell_type, room.vc), 0) + room.number
     requests = [RoomRequest(number, cell_type, vc) for (cell_type, vc), number in sums.items()]
     sizes = {
-        name: chain.leaves[level]
-        for chain in state.physical.chains for level, name in enumerate(chain.types) if level
-    }  # fmt: skip
+        name: chain.leaves[level] for chain in state.physical.chains for level, name in enumerate(chain.types) if level
+    }
     for room in requests:
         if room.cell_type not in sizes:
             hint = did_you_mean(room.cell_type, sizes) or text("cell types: {names}", names=", ".join(sizes))
             raise RoomError(text("no cell type {name!r}", name=room.cell_type), hint=hint)
         if room.vc and room.vc not in state.vcs:
-            hint = did_you_mean(room.vc, state.vcs) or text("virtual clusters: {names}",
-                                                           names=", ".join(sorted(state.vcs)))  # fmt: skip
+            hint = did_you_mean(room.vc, state.vcs) or text(
+                "virtual clusters: {names}", names=", ".join(sorted(state.vcs))
+            )
             raise RoomError(text("no virtual cluster {name!r}", name=room.vc), hint=hint)
         most = most_cells(state, room)
         if room.number > most:
             raise _too_many(room, most)
     for vc in {room.vc for room in requests if room.vc}:
         if sum(room.vc == vc for room in requests) > 1:
-            raise RoomError(text("cells of several types in the promise of {vc}", vc=vc),
-                            hint="ask for one type at a time")  # fmt: skip
+            raise RoomError(
+                text("cells of several types in the promise of {vc}", vc=vc), hint="ask for one type at a time"
+            )
     return tuple(sorted(requests, key=lambda room: -sizes[room.cell_type]))
 
 
@@ -186,9 +187,11 @@ def most_cells(state: State, room: RoomRequest) -> int:
             number = sum(
                 chains[index].leaves[tree.level[root]] // chains[index].leaves[level]
                 for root, top in tree.preassigned.items()
-                if top.vc == room.vc and top.pinned_id is None and tree.chain[root] == index
+                if top.vc == room.vc
+                and top.pinned_id is None
+                and tree.chain[root] == index
                 and tree.level[root] >= level
-            )  # fmt: skip
+            )
         else:
             number = len(state.physical.at[index][level])
         best = max(best, number)
@@ -197,11 +200,20 @@ def most_cells(state: State, room: RoomRequest) -> int:
 
 def _too_many(room: RoomRequest, most: int) -> RoomError:
     if room.vc:
-        message = text("virtual cluster {vc} is promised {most} cells {name} in one chain: {number} can never be free",
-                    vc=room.vc, most=most, name=room.cell_type, number=room.number)  # fmt: skip
+        message = text(
+            "virtual cluster {vc} is promised {most} cells {name} in one chain: {number} can never be free",
+            vc=room.vc,
+            most=most,
+            name=room.cell_type,
+            number=room.number,
+        )
     else:
-        message = text("the cluster has {most} cells {name} in one chain: {number} can never be free",
-                    most=most, name=room.cell_type, number=room.number)  # fmt: skip
+        message = text(
+            "the cluster has {most} cells {name} in one chain: {number} can never be free",
+            most=most,
+            name=room.cell_type,
+            number=room.number,
+        )
     return RoomError(message, hint="ask for fewer, or see the cells: paictl cluster view")
 
 
@@ -239,9 +251,17 @@ def _make(engine: Engine, plan: RoomPlan, gangs: Mapping[str, RunningGang]) -> N
 
 def _move(move: GangMove, pods: GangPods) -> DefragMove:
     return DefragMove(
-        move.key, pods.job, pods.vc, pods.priority, pods.guaranteed, pods.devices, pods.lost, move.weight,
-        move.before, move.after,
-    )  # fmt: skip
+        move.key,
+        pods.job,
+        pods.vc,
+        pods.priority,
+        pods.guaranteed,
+        pods.devices,
+        pods.lost,
+        move.weight,
+        move.before,
+        move.after,
+    )
 
 
 def outrun(scene: DefragScene, room: RoomPlan, kept: Collection[str], *, exactly: bool) -> Text | None:
@@ -288,26 +308,35 @@ def with_moves(explanation: JobExplanation, scene: Callable[[], DefragScene], re
 def plan_data(plan: DefragPlan) -> dict[str, Any]:
     """A plan as JSON values."""
     return {
-        "kind": "paictl-defrag-plan", "schemaVersion": 1, "cluster": plan.cluster, "weight": plan.weight,
+        "kind": "paictl-defrag-plan",
+        "schemaVersion": 1,
+        "cluster": plan.cluster,
+        "weight": plan.weight,
         "rooms": [_room_data(room) for room in plan.rooms],
-    }  # fmt: skip
+    }
 
 
 def _room_data(room: RoomOutcome) -> dict[str, Any]:
     row: dict[str, Any] = {"number": room.number, "cell_type": room.cell_type, "vc": room.vc}
     if room.refusal is not None:
         row["refusal"] = {
-            "obstacle": room.refusal.obstacle.value, "most": room.refusal.most, "fixed": list(room.refusal.fixed),
+            "obstacle": room.refusal.obstacle.value,
+            "most": room.refusal.most,
+            "fixed": list(room.refusal.fixed),
             "exact": room.refusal.exact,
-        }  # fmt: skip
+        }
     if room.plan is not None:
         row |= {
-            "chain": room.plan.chain, "cells": list(room.plan.cells), "nodes": list(room.plan.nodes),
-            "starts": room.plan.starts, "yields": list(room.plan.yields), "exact": room.plan.exact,
+            "chain": room.plan.chain,
+            "cells": list(room.plan.cells),
+            "nodes": list(room.plan.nodes),
+            "starts": room.plan.starts,
+            "yields": list(room.plan.yields),
+            "exact": room.plan.exact,
             "moves": [
                 {**asdict(move), "before": _places(move.before), "after": _places(move.after)} for move in room.moves
             ],
-        }  # fmt: skip
+        }
     return row
 
 
@@ -333,18 +362,24 @@ def _room_from(row: Mapping[str, Any]) -> RoomOutcome:
     room = RoomRequest(number, cell_type, vc)
     if "refusal" in row:
         entry = row["refusal"]
-        refusal = NoRoom(room, Obstacle(entry["obstacle"]), int(entry["most"]), tuple(map(str, entry["fixed"])),
-                         bool(entry["exact"]))  # fmt: skip
+        refusal = NoRoom(
+            room, Obstacle(entry["obstacle"]), int(entry["most"]), tuple(map(str, entry["fixed"])), bool(entry["exact"])
+        )
         return RoomOutcome(number, cell_type, vc, None, refusal)
     moves = tuple(
         DefragMove(**{**move, "before": _places_from(move["before"]), "after": _places_from(move["after"])})
         for move in row["moves"]
     )
     plan = RoomPlan(
-        room, str(row["chain"]), tuple(map(str, row["cells"])), tuple(map(str, row["nodes"])),
+        room,
+        str(row["chain"]),
+        tuple(map(str, row["cells"])),
+        tuple(map(str, row["nodes"])),
         tuple(GangMove(move.key, move.weight, move.before, move.after) for move in moves),
-        bool(row["starts"]), tuple(map(str, row["yields"])), bool(row["exact"]),
-    )  # fmt: skip
+        bool(row["starts"]),
+        tuple(map(str, row["yields"])),
+        bool(row["exact"]),
+    )
     return RoomOutcome(number, cell_type, vc, plan, None, moves)
 
 

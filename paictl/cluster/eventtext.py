@@ -51,13 +51,15 @@ def _promised(event: Event) -> Text | None:
         case EventKind.START_DELAYED if "at" in data and "before" in data:
             return text(
                 "was promised to start at {before} at the latest, which no longer holds: {at}",
-                before=data["before"], at=data["at"],
-            )  # fmt: skip
+                before=data["before"],
+                at=data["at"],
+            )
         case EventKind.START_DELAYED if "why" in data and "before" in data:
             return text(
                 "was promised to start at {before} at the latest, which no longer holds: {why}",
-                before=data["before"], why=text(str(data["why"])),
-            )  # fmt: skip
+                before=data["before"],
+                why=text(str(data["why"])),
+            )
     return None
 
 
@@ -87,12 +89,17 @@ def _repaired(event: Event) -> Text:
     if data.get("before") in (None, "", data["node"]):
         return text(
             "{task} runs on {node}, {seconds} s after it was lost",
-            task=_task(event), node=data["node"], seconds=seconds,
-        )  # fmt: skip
+            task=_task(event),
+            node=data["node"],
+            seconds=seconds,
+        )
     return text(
         "{task} runs on {node} instead of {before}, {seconds} s after it was lost",
-        task=_task(event), node=data["node"], before=data["before"], seconds=seconds,
-    )  # fmt: skip
+        task=_task(event),
+        node=data["node"],
+        before=data["before"],
+        seconds=seconds,
+    )
 
 
 def _maintenance(event: Event) -> Text:

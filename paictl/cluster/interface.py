@@ -267,9 +267,13 @@ class Configuration(Protocol):
         """All versions that are kept, oldest first."""
 
     def push(
-        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        self,
+        files: Mapping[str, str],
+        message: str,
+        *,
+        base: int | None = None,
         secrets: Mapping[str, str] | None = None,
-    ) -> ConfigVersion:  # fmt: skip
+    ) -> ConfigVersion:
         """Store a new version of all files together, whole or not at all; running services go on with what they loaded.
 
         `base` is the version that the files were made from, 0 for none: `ConflictError` if it is not the newest any

@@ -98,16 +98,23 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
         raise ClusterError(
             text(
                 "job {job} can never run: it needs {devices} at once, and virtual cluster {vc} may borrow {most}",
-                job=f"{user}~{plan.job}", devices=needed, vc=plan.vc, most=lent,
+                job=f"{user}~{plan.job}",
+                devices=needed,
+                vc=plan.vc,
+                most=lent,
             ),
             hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
-        )  # fmt: skip
+        )
     if most is not None and largest > most:
         raise ClusterError(
             text(
                 "job {job} can never run: it needs {devices} at once, and user {user} may hold "
                 "{most} guaranteed devices in virtual cluster {vc}",
-                job=f"{user}~{plan.job}", devices=needed, user=user, most=most, vc=plan.vc,
+                job=f"{user}~{plan.job}",
+                devices=needed,
+                user=user,
+                most=most,
+                vc=plan.vc,
             ),
             hint=text("submit it without a guarantee (--priority oppo), or ask an administrator for a higher limit"),
-        )  # fmt: skip
+        )

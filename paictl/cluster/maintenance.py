@@ -51,21 +51,28 @@ def refuse_other_holds(windows: Iterable[MaintenanceWindow], own: Iterable[Maint
     for window in windows:
         if window.hold and (window.name, window.start) not in known:
             raise ConflictError(
-                text("nodes are already kept free by {name}: another apply is running, or was killed",
-                     name=window.name),
+                text(
+                    "nodes are already kept free by {name}: another apply is running, or was killed", name=window.name
+                ),
                 hint=text("if none is running: paictl maintenance remove {name}", name=window.name),
-            )  # fmt: skip
+            )
 
 
 def shown(windows: Iterable[Window], now: Millis, epoch: datetime) -> tuple[MaintenanceWindow, ...]:
     """Windows with dates, those that begin first in front."""
     return tuple(
         MaintenanceWindow(
-            window.name, window.nodes, instant(epoch, window.start), instant(epoch, window.end), window.notice,
-            window.reason, window.is_active(now), window.hold,
+            window.name,
+            window.nodes,
+            instant(epoch, window.start),
+            instant(epoch, window.end),
+            window.notice,
+            window.reason,
+            window.is_active(now),
+            window.hold,
         )
         for window in sorted(windows, key=lambda window: (window.start, window.name))
-    )  # fmt: skip
+    )
 
 
 @frozen
@@ -126,12 +133,16 @@ def windows_text(windows: Windows) -> str:
     """Windows on a clock that counts from 1970 as JSON."""
     rows = [
         {
-            "name": window.name, "nodes": list(window.nodes), "start": rfc3339(instant(UNIX, window.start)),
-            "end": rfc3339(instant(UNIX, window.end)), "noticeSeconds": window.notice / 1000, "reason": window.reason,
+            "name": window.name,
+            "nodes": list(window.nodes),
+            "start": rfc3339(instant(UNIX, window.start)),
+            "end": rfc3339(instant(UNIX, window.end)),
+            "noticeSeconds": window.notice / 1000,
+            "reason": window.reason,
             **({"hold": True} if window.hold else {}),
         }
         for window in windows
-    ]  # fmt: skip
+    ]
     return json.dumps(rows, indent=1)
 
 
@@ -149,8 +160,15 @@ def windows_from(content: str) -> Windows:
 def _window_from(row: Mapping[str, Any]) -> Window:
     start, end = (millis_between(UNIX, datetime.fromisoformat(row[key])) for key in ("start", "end"))
     notice = Millis(round(1000 * row.get("noticeSeconds", NOTICE / 1000)))
-    return Window(str(row["name"]), tuple(map(str, row["nodes"])), start, end, notice, str(row.get("reason", "")),
-                  row.get("hold") is True)  # fmt: skip
+    return Window(
+        str(row["name"]),
+        tuple(map(str, row["nodes"])),
+        start,
+        end,
+        notice,
+        str(row.get("reason", "")),
+        row.get("hold") is True,
+    )
 
 
 NAME: Final = "paictl-maintenance"

@@ -98,11 +98,14 @@ def totals_from(rows: Mapping[str, Any]) -> dict[str, MoveTotal]:
     """The inverse of `totals_data`; raises `KeyError`, `TypeError`, `ValueError` or others for anything else."""
     return {
         _name(vc): MoveTotal(
-            _count(row["gangs"]), Millis(_count(1000 * row["lostDeviceSeconds"])), _count(row.get("failed", 0)),
-            _count(row.get("plannedWeight", 0)), Millis(_count(row.get("plannedUntil", 0))),
+            _count(row["gangs"]),
+            Millis(_count(1000 * row["lostDeviceSeconds"])),
+            _count(row.get("failed", 0)),
+            _count(row.get("plannedWeight", 0)),
+            Millis(_count(row.get("plannedUntil", 0))),
         )
         for vc, row in rows.items()
-    }  # fmt: skip
+    }
 
 
 def totals_of(config_map: Mapping[str, Any] | None) -> dict[str, MoveTotal]:

@@ -68,11 +68,21 @@ def _millis(epoch: datetime, at: datetime | None) -> int | None:
 def _job(job: JobView, line: JobLine | None, since: Since) -> list[Any]:
     """Key, VC, class, state, three instants, devices, restarts, preemptions, remark, number, tasks, notes."""
     return [
-        job.key, job.vc, job.priority, job.state.value, since(job.submitted), since(job.started), since(job.ended),
-        job.devices, job.attempt, job.preemptions, job.reason, job.number,
+        job.key,
+        job.vc,
+        job.priority,
+        job.state.value,
+        since(job.submitted),
+        since(job.started),
+        since(job.ended),
+        job.devices,
+        job.attempt,
+        job.preemptions,
+        job.reason,
+        job.number,
         [_task(task, since) for task in line.tasks] if line else [],
         [[since(at), words] for at, words in line.notes] if line else [],
-    ]  # fmt: skip
+    ]
 
 
 def _task(task: TaskLine, since: Since) -> list[Any]:
@@ -84,20 +94,30 @@ def _task(task: TaskLine, since: Since) -> list[Any]:
 def _attempt(attempt: Attempt, since: Since) -> list[Any]:
     """Start, end, outcome, node, devices, reason, and the devices as the containers know them."""
     return [
-        since(attempt.start), since(attempt.end), attempt.outcome.value, attempt.node, list(attempt.devices),
-        attempt.reason, attempt.shown_devices.replace(",", ", "),
-    ]  # fmt: skip
+        since(attempt.start),
+        since(attempt.end),
+        attempt.outcome.value,
+        attempt.node,
+        list(attempt.devices),
+        attempt.reason,
+        attempt.shown_devices.replace(",", ", "),
+    ]
 
 
 def _vc(vc: VcPicture, jobs: Mapping[str, int]) -> dict[str, Any]:
     """The cells as address, type, state, physical cell, healthy, pinned cell id, job per leaf."""
     cells: Sequence[list[Any]] = [
         [
-            cell.address, cell.kind, cell.state.value, cell.physical, int(cell.healthy), cell.pinned,
+            cell.address,
+            cell.kind,
+            cell.state.value,
+            cell.physical,
+            int(cell.healthy),
+            cell.pinned,
             [jobs.get(user, NOBODY) for user in cell.users],
         ]
         for cell in vc.cells
-    ]  # fmt: skip
+    ]
     return {"name": vc.name, "extra": vc.extra, "waiting": vc.waiting, "cells": cells}
 
 
@@ -105,9 +125,15 @@ def _node(node: NodeView, since: Since) -> list[Any]:
     """Name, address, role, SKU, condition, since, devices, used devices."""
     machine = node.machine
     return [
-        machine.name, machine.address, machine.role.value, machine.sku, node.condition.value, since(node.since),
-        machine.devices, node.used,
-    ]  # fmt: skip
+        machine.name,
+        machine.address,
+        machine.role.value,
+        machine.sku,
+        node.condition.value,
+        since(node.since),
+        machine.devices,
+        node.used,
+    ]
 
 
 def _chain(chain: ChainPicture, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> dict[str, Any]:

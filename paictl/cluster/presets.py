@@ -66,15 +66,26 @@ _EIGHT = Hardware("V100", (("V100-SWITCH", 2), ("V100-SOCKET", 2), ("V100-NODE",
 PRESETS: Final[Mapping[str, Preset]] = {
     "lab": Preset(
         "one master and two workers with a GPU each, in two virtual clusters (the textbook's lab)",
-        _ONE_GPU, "GPU-POOL", 1, 2, {"default": (("", 1),), "vc1": (("", 1),)},
+        _ONE_GPU,
+        "GPU-POOL",
+        1,
+        2,
+        {"default": (("", 1),), "vc1": (("", 1),)},
     ),
     "dgx2": Preset(
         "two DGX-2 with 16 GPUs each, in two virtual clusters",
-        _DGX2, "DGX2-PAIR", 1, 2, {"default": (("", 1),), "vc1": (("V100-BOARD", 2),)},
+        _DGX2,
+        "DGX2-PAIR",
+        1,
+        2,
+        {"default": (("", 1),), "vc1": (("V100-BOARD", 2),)},
     ),
     "three-tenants": Preset(
         "a rack of four nodes with eight GPUs, shared by three tenants down to pairs of GPUs",
-        _EIGHT, "V100-RACK", 1, 4,
+        _EIGHT,
+        "V100-RACK",
+        1,
+        4,
         {
             "tenanta": (("", 1), ("V100-SOCKET", 1)),
             "tenantb": (("", 1), ("V100-SOCKET", 1), ("V100-SWITCH", 1)),
@@ -83,10 +94,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     "production": Preset(
         "279 nodes with eight GPUs (2,232 GPUs) in 11 virtual clusters, as large as in the HiveD paper",
-        _EIGHT, "V100-RACK", 9, 31,
+        _EIGHT,
+        "V100-RACK",
+        9,
+        31,
         {f"vc{number}": (("", nodes),) for number, nodes in enumerate((60, 48, 40, 32, 28, 24, 16, 12, 9, 6, 4), 1)},
     ),
-}  # fmt: skip
+}
 """By name; the first is the default."""
 
 DEFAULT: Final = "lab"

@@ -133,7 +133,9 @@ def _changing() -> Iterator[Registry]:
 
 
 def _write(registry: Registry) -> None:
-    rows = {name: {key: value for key, value in asdict(pinned).items() if key != "name"}
-            for name, pinned in sorted(registry.clusters.items())}  # fmt: skip
+    rows = {
+        name: {key: value for key, value in asdict(pinned).items() if key != "name"}
+        for name, pinned in sorted(registry.clusters.items())
+    }
     data = {"schemaVersion": _SCHEMA, "current": registry.current, "clusters": rows}
     write_together(config_folder(), {FILE: json.dumps(data, indent=2) + "\n"}, force=True, mode=0o600)

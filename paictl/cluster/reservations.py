@@ -51,9 +51,18 @@ class ReservationRequest:
         start = now if self.start is None else millis_between(epoch, self.start)
         leaf_type, leaves = cell_shape(spec, self.cell_type) if self.vc and self.cell_type else ("", 0)
         return Reservation(
-            self.name or known.free_name(), start, Millis(start + self.span), self.vc, self.cells, self.cell_type,
-            leaf_type, leaves, tuple(dict.fromkeys(self.nodes)), self.repeat, self.reason,
-        )  # fmt: skip
+            self.name or known.free_name(),
+            start,
+            Millis(start + self.span),
+            self.vc,
+            self.cells,
+            self.cell_type,
+            leaf_type,
+            leaves,
+            tuple(dict.fromkeys(self.nodes)),
+            self.repeat,
+            self.reason,
+        )
 
 
 def names_reservation(request: JobRequest) -> bool:
@@ -74,10 +83,21 @@ def shown(
             used, short = state.get(known.name, (0, 0))
             rows.append(
                 ReservationView(
-                    known.name, start, end, known.vc, known.cells, known.cell_type, known.nodes, known.repeat.value,
-                    known.reason, known.is_active(now), used, known.size, short,
+                    known.name,
+                    start,
+                    end,
+                    known.vc,
+                    known.cells,
+                    known.cell_type,
+                    known.nodes,
+                    known.repeat.value,
+                    known.reason,
+                    known.is_active(now),
+                    used,
+                    known.size,
+                    short,
                 )
-            )  # fmt: skip
+            )
     return tuple(sorted(rows, key=lambda row: (row.start, row.name)))
 
 
@@ -183,16 +203,22 @@ def reason_of(why: Unready | Clash, now: Millis, epoch: datetime) -> Text:
         current = why.reservation.occurrence(now)
         if why.at <= now and current is not None:
             until = rfc3339(instant(epoch, current[1]))
-            return text("it would take cells that are reserved by {name} until {until}",
-                        name=why.reservation.name, until=until)  # fmt: skip
+            return text(
+                "it would take cells that are reserved by {name} until {until}", name=why.reservation.name, until=until
+            )
         return text(
             "it could still be running at {at}, when reservation {name} needs its cells",
             name=why.reservation.name,
             at=at,
         )
     if why.full is not None:
-        return text("reservation {name} has {free} of {cells} cells free, the job needs {needed}", name=why.name,
-                    free=why.full.cells - why.used, cells=why.full.cells, needed=why.needed)  # fmt: skip
+        return text(
+            "reservation {name} has {free} of {cells} cells free, the job needs {needed}",
+            name=why.name,
+            free=why.full.cells - why.used,
+            cells=why.full.cells,
+            needed=why.needed,
+        )
     if why.at is not None:
         return text("reservation {name} begins at {at}", name=why.name, at=rfc3339(instant(epoch, why.at)))
     return text("there is no reservation {name} any more", name=why.name)

@@ -115,10 +115,17 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
     windows = tuple(ClosingWindow(**{**row, "nodes": tuple(row["nodes"])}) for row in data.get("windows", ()))
     entry = data.get("start")
-    start = None if entry is None else LatestStart(
-        entry["at"], tuple((job, at) for job, at in entry["ends"]), tuple(entry["unlimited"]),
-        entry.get("place", 0), entry.get("behind", 0),
-    )  # fmt: skip
+    start = (
+        None
+        if entry is None
+        else LatestStart(
+            entry["at"],
+            tuple((job, at) for job, at in entry["ends"]),
+            tuple(entry["unlimited"]),
+            entry.get("place", 0),
+            entry.get("behind", 0),
+        )
+    )
     first = data.get("ahead")
     ahead = None if first is None else LineAhead(**first)
     return JobExplanation(

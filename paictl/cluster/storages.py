@@ -29,12 +29,22 @@ _NFS: Final = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(/[^\s:]*)"
 _SMB: Final = r"//[A-Za-z0-9._-]+/[^\s/,][^,\n]*"
 _CLAIM: Final = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 _FORMS: Final = {
-    NFS: (_NFS, "10.0.0.1:/data"), SMB: (_SMB, "//files.example/data"), PVC: (_CLAIM, "team-data"),
-}  # fmt: skip
+    NFS: (_NFS, "10.0.0.1:/data"),
+    SMB: (_SMB, "//files.example/data"),
+    PVC: (_CLAIM, "team-data"),
+}
 _OPTION: Final = r"[A-Za-z0-9_.:/=+-]+"
 _SECRET_OPTIONS: Final = (
-    "user", "username", "pass", "pass2", "passwd", "password", "password2", "cred", "credentials",
-)  # fmt: skip
+    "user",
+    "username",
+    "pass",
+    "pass2",
+    "passwd",
+    "password",
+    "password2",
+    "cred",
+    "credentials",
+)
 _NOT_IN_OPTIONS: Final = r"[,\x00-\x1f\x7f]"
 """What ends a mount option, or the line that it is on."""
 
@@ -128,16 +138,20 @@ def check_credentials(credentials: Credentials) -> Credentials:
     pkg/smb/nodeserver.go): a comma would begin another option, and what is stripped opens nothing.
     """
     parts = {
-        text("user name"): credentials.username, text("password"): credentials.password,
+        text("user name"): credentials.username,
+        text("password"): credentials.password,
         text("domain"): credentials.domain,
-    }  # fmt: skip
+    }
     for what, part in parts.items():
         if part != part.strip() or re.search(_NOT_IN_OPTIONS, part):
             raise ClusterError(
-                text("the SMB driver cannot pass on this {what}: it has a comma, a control character, or a space at "
-                     "an end", what=what),
+                text(
+                    "the SMB driver cannot pass on this {what}: it has a comma, a control character, or a space at "
+                    "an end",
+                    what=what,
+                ),
                 hint=text("use another account, or change it on the file server"),
-            )  # fmt: skip
+            )
     if not credentials.username:
         raise ClusterError(text("an SMB share needs a username"), hint=text("--username NAME --password-stdin"))
     return credentials
@@ -212,17 +226,23 @@ def mounts_for(wishes: Iterable[StorageMount], vc: str, storages: Sequence[Stora
             continue
         for storage in _meant(wish, vc, storages):
             mount = Mount(
-                storage, wish.path or storage.mount_path, wish.read_only or storage.read_only,
+                storage,
+                wish.path or storage.mount_path,
+                wish.read_only or storage.read_only,
                 wish.own_folder or storage.own_folders,
-            )  # fmt: skip
+            )
             other = mounts.setdefault(mount.path, mount)
             if other.storage != storage:
                 raise JobError(
                     wish.where,
-                    text("storages {one} and {other} would both be mounted at {path}", one=other.storage.name,
-                         other=storage.name, path=mount.path),
+                    text(
+                        "storages {one} and {other} would both be mounted at {path}",
+                        one=other.storage.name,
+                        other=storage.name,
+                        path=mount.path,
+                    ),
                     hint=text("give one of them another mountPath in extras.storages"),
-                )  # fmt: skip
+                )
     return tuple(mounts.values())
 
 
@@ -234,15 +254,22 @@ def _meant(mount: StorageMount, vc: str, storages: Sequence[Storage]) -> Sequenc
         return [usable[mount.name]]
     # The same answer whether or not there is one of that name: a user must not learn what other tenants have.
     if usable:
-        hint = text("virtual cluster {vc} may use: {names}; an administrator grants others: paictl storage grant NAME "
-                    "--vc {vc}", vc=vc, names=listed(sorted(usable)))  # fmt: skip
+        hint = text(
+            "virtual cluster {vc} may use: {names}; an administrator grants others: paictl storage grant NAME "
+            "--vc {vc}",
+            vc=vc,
+            names=listed(sorted(usable)),
+        )
     else:
-        hint = text("an administrator adds storages (paictl storage add) and grants them: paictl storage grant NAME "
-                    "--vc {vc}", vc=vc)  # fmt: skip
+        hint = text(
+            "an administrator adds storages (paictl storage add) and grants them: paictl storage grant NAME --vc {vc}",
+            vc=vc,
+        )
     raise JobError(
-        mount.where, text("virtual cluster {vc} has no storage {name!r}", vc=vc, name=mount.name),
+        mount.where,
+        text("virtual cluster {vc} has no storage {name!r}", vc=vc, name=mount.name),
         hint=did_you_mean(mount.name, usable) or hint,
-    )  # fmt: skip
+    )
 
 
 def mounts_by_role(

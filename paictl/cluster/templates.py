@@ -70,10 +70,13 @@ def check(library: TemplateLibrary) -> TemplateLibrary:
         )
     if len(library.templates) > MOST_TEMPLATES:
         raise ClusterError(
-            text("{count} templates are too many; a library can have {most}", count=len(library.templates),
-                 most=MOST_TEMPLATES),
+            text(
+                "{count} templates are too many; a library can have {most}",
+                count=len(library.templates),
+                most=MOST_TEMPLATES,
+            ),
             hint=text("give a folder with fewer job files"),
-        )  # fmt: skip
+        )
     size = len(library_text(library).encode())
     if size > MOST_BYTES:
         raise ClusterError(

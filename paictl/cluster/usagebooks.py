@@ -83,11 +83,9 @@ class UsageStore:
         body: Json = {
             "apiVersion": _API,
             "kind": "UsageBook",
-            "metadata": {
-                "name": name, "namespace": self._namespace, "labels": {**_OURS, _MONTH: f"{day:%Y-%m}"}
-            },
+            "metadata": {"name": name, "namespace": self._namespace, "labels": {**_OURS, _MONTH: f"{day:%Y-%m}"}},
             "spec": _spec(record, f"{day:%Y-%m-%d}"),
-        }  # fmt: skip
+        }
         if name in self._versions:
             body["metadata"]["resourceVersion"] = self._versions[name]
             done = replace(self._client, f"{self._path}/{name}", body)

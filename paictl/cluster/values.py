@@ -101,9 +101,10 @@ class MachineSpec:
         if unknown is not None:
             raise ClusterError(
                 text("node {name} has no device {device}", name=self.name, device=unknown),
-                hint=text("its devices are {first} to {last}", first=0, last=self.devices - 1) if self.devices
+                hint=text("its devices are {first} to {last}", first=0, last=self.devices - 1)
+                if self.devices
                 else "it has none",
-            )  # fmt: skip
+            )
 
 
 class NodeCondition(StrEnum):
@@ -157,9 +158,10 @@ class NodeView:
             names = list(known)
             raise ClusterError(
                 text("node {name} has no device {device}", name=self.machine.name, device=word),
-                hint=text("its devices are {first} to {last}", first=names[0], last=names[-1]) if names
+                hint=text("its devices are {first} to {last}", first=names[0], last=names[-1])
+                if names
                 else "it has none",
-            )  # fmt: skip
+            )
         return index
 
 

@@ -58,9 +58,14 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
 
 
 def waits_for_windows(
-    explanation: JobExplanation, engine: Engine, request: PodRequest, limit: Millis | None,
-    windows: Windows, now: Millis, epoch: datetime,
-) -> JobExplanation | None:  # fmt: skip
+    explanation: JobExplanation,
+    engine: Engine,
+    request: PodRequest,
+    limit: Millis | None,
+    windows: Windows,
+    now: Millis,
+    epoch: datetime,
+) -> JobExplanation | None:
     """What is known of a job that windows alone keep waiting, with these; None if they are not the reason.
 
     `limit` is how long the job runs at most, `now` counts from `epoch` as the windows do.
@@ -107,18 +112,24 @@ def waits_for_shield(
     reason = text(
         "jobs of virtual cluster {vc} with a lower priority have not run for their minimum run time yet; "
         "the first may be preempted at {when}",
-        vc=request.vc, when="?" if at is None else rfc3339(instant(epoch, at)),
-    )  # fmt: skip
+        vc=request.vc,
+        when="?" if at is None else rfc3339(instant(epoch, at)),
+    )
     return replace(explanation, situation=JobSituation.HELD_BACK, reason=reason, listed=False)
 
 
 def closing_lines(windows: Iterable[ClosingWindow]) -> list[str]:
     """Windows that keep somebody waiting, a line each."""
     return [
-        text("window {name} closes {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes),
-             start=window.start, end=window.end)
+        text(
+            "window {name} closes {nodes} from {start} to {end}",
+            name=window.name,
+            nodes=listed(window.nodes),
+            start=window.start,
+            end=window.end,
+        )
         for window in windows
-    ]  # fmt: skip
+    ]
 
 
 def longest_line(longest: Millis) -> Text:
@@ -225,22 +236,32 @@ def why_first(ahead: LineAhead) -> Text:
     if ahead.department:
         return text(
             "virtual cluster {vc} goes first: department {department} has {unused} unused devices",
-            vc=ahead.vc, department=ahead.department, unused=ahead.unused,
-        )  # fmt: skip
+            vc=ahead.vc,
+            department=ahead.department,
+            unused=ahead.unused,
+        )
     if ahead.unused:
         return text(
             "virtual cluster {vc} goes first: {unused} devices of its own promise are unused",
-            vc=ahead.vc, unused=ahead.unused,
-        )  # fmt: skip
+            vc=ahead.vc,
+            unused=ahead.unused,
+        )
     if not ahead.user:
         return text(
             "virtual cluster {vc} used less lately ({used:,.2f} device hours per promised device, {than}: {more:,.2f})",
-            vc=ahead.vc, used=ahead.used, than=ahead.than, more=ahead.more,
-        )  # fmt: skip
+            vc=ahead.vc,
+            used=ahead.used,
+            than=ahead.than,
+            more=ahead.more,
+        )
     return text(
         "user {user} used less lately in virtual cluster {vc} ({used:,.2f} device hours, {than}: {more:,.2f})",
-        user=ahead.user, vc=ahead.vc, used=ahead.used, than=ahead.than, more=ahead.more,
-    )  # fmt: skip
+        user=ahead.user,
+        vc=ahead.vc,
+        used=ahead.used,
+        than=ahead.than,
+        more=ahead.more,
+    )
 
 
 def _merged(ends: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -169,14 +169,12 @@ def wanted(
     if stop or busy:  # a gang's devices are to be free before it asks for others
         return JobActions(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
     attempt = AttemptObjects(name, job, status, objects)
-    roles = tuple(
-        role.name for role in job.roles
-        if attempt.main(role.name) is None and attempt.is_fresh(role.name)
-    )  # fmt: skip
+    roles = tuple(role.name for role in job.roles if attempt.main(role.name) is None and attempt.is_fresh(role.name))
     tasks = [
-        task for task in status.tasks
+        task
+        for task in status.tasks
         if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
-    ]  # fmt: skip
+    ]
     rests = {task.ref: _rest_of_task(task, objects, status.attempt, now) for task in tasks}
     rest = _rest_of_attempt(record, objects, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])

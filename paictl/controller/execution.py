@@ -38,10 +38,11 @@ class RefusedError(PaictlError):
 def write_record(client: KubeClient, pai: PaiJob, record: JobRecord) -> Json:
     """Write the status over the version that was read; raises `LaterError` if that is not the newest any more."""
     body = {
-        "apiVersion": API_VERSION, "kind": KIND,
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "metadata": {"name": pai.name, "namespace": JOBS_NAMESPACE, "resourceVersion": pai.version, "uid": pai.uid},
         "status": status_json(record),
-    }  # fmt: skip
+    }
     try:
         return client.request("PUT", paijobs_path(pai.name, "status"), body)
     except KubeError as error:

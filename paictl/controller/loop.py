@@ -142,10 +142,16 @@ class ControlLoop:
     """Keeps all jobs as they should be, from `start` to `stop`. `remaining` says for how many seconds we lead."""
 
     def __init__(
-        self, client: KubeClient, remaining: Callable[[], float], log: Callable[[str], None], *,
-        classes: bool = True, gated: bool = False, times: InformerTimes | None = None,
+        self,
+        client: KubeClient,
+        remaining: Callable[[], float],
+        log: Callable[[str], None],
+        *,
+        classes: bool = True,
+        gated: bool = False,
+        times: InformerTimes | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.client = client
         self.remaining = remaining
         self.log = log

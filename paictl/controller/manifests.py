@@ -102,9 +102,11 @@ class JobContext:
     def about(self, name: str, attempt: int | None = None) -> Json:
         """Metadata of an object of the job."""
         return {
-            "name": name, "namespace": JOBS_NAMESPACE, "labels": labels_of(self.pai.name, attempt),
+            "name": name,
+            "namespace": JOBS_NAMESPACE,
+            "labels": labels_of(self.pai.name, attempt),
             "ownerReferences": self.owner,
-        }  # fmt: skip
+        }
 
 
 def scripts(context: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
@@ -133,17 +135,24 @@ def pull_secret(context: JobContext, secrets: Mapping[str, Any], passwords: Mapp
     if not logins:
         return None
     return {
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
         "metadata": context.about(f"{context.pai.name}-{PULL}"),
         "data": {".dockerconfigjson": _encoded(json.dumps({"auths": logins}))},
-    }  # fmt: skip
+    }
 
 
 def ssh_secret(context: JobContext, access: SshAccess) -> Json:
     """The Secret with the keys for SSH, the same for all attempts."""
     about = context.about(ssh.secret_name(context.pai))
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True,
-            "data": ssh.key_data(context.pai, access)}  # fmt: skip
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": about,
+        "immutable": True,
+        "data": ssh.key_data(context.pai, access),
+    }
 
 
 def ssh_services(context: JobContext, secret: Json) -> list[Json]:
@@ -158,9 +167,11 @@ def ssh_services(context: JobContext, secret: Json) -> list[Json]:
 def service(context: JobContext) -> Json:
     """The headless Service that gives every pod of the job a name."""
     return {
-        "apiVersion": "v1", "kind": "Service", "metadata": context.about(context.pai.name),
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": context.about(context.pai.name),
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of(context.pai.name)},
-    }  # fmt: skip
+    }
 
 
 def work(context: JobContext, role: TaskRole, attempt: int) -> Json:
@@ -192,10 +203,14 @@ def retry(context: JobContext, role: TaskRole, attempt: int, index: int, again: 
     template["metadata"]["annotations"] |= noted
     template["spec"]["hostname"] = f"{work_name(context.pai.name, role.name, attempt)}-{index}"  # where the others look
     spec = {
-        "completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimitPerIndex": 0,
-        "podFailurePolicy": {"rules": [_disturbed("FailIndex")]}, "podReplacementPolicy": "Failed",
+        "completionMode": "Indexed",
+        "completions": 1,
+        "parallelism": 1,
+        "backoffLimitPerIndex": 0,
+        "podFailurePolicy": {"rules": [_disturbed("FailIndex")]},
+        "podReplacementPolicy": "Failed",
         "template": template,
-    }  # fmt: skip
+    }
     about = _noted(
         context, context.about(retry_name(context.pai.name, role.name, attempt, index, again), attempt), role
     )
@@ -344,11 +359,15 @@ def priority_classes(priorities: Mapping[str, int]) -> list[Json]:
     """The PriorityClasses: kube-scheduler's queue goes by them; who has to go for whom is the extender's to decide."""
     return [
         {
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": priority_class(name)},
-            "value": value, "preemptionPolicy": "Never", "description": f"jobs of priority class {name}",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": priority_class(name)},
+            "value": value,
+            "preemptionPolicy": "Never",
+            "description": f"jobs of priority class {name}",
         }
         for name, value in priorities.items()
-    ]  # fmt: skip
+    ]
 
 
 def _encoded(text: str) -> str:

@@ -198,8 +198,10 @@ def repaired(
             pod = _pod(objects, after.attempt, was)
             lines.append(RepairLine(*place, now, pod.node if pod is not None else "", reasons[place]))
         elif task.state is RunState.RUNNING and was.state is RunState.WAITING:
-            lines = [_back(line, _pod(objects, after.attempt, task), now) if (line.role, line.index) == place else line
-                     for line in lines]  # fmt: skip
+            lines = [
+                _back(line, _pod(objects, after.attempt, task), now) if (line.role, line.index) == place else line
+                for line in lines
+            ]
     return tuple(lines[-KEPT_REPAIRS:])
 
 

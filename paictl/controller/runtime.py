@@ -55,8 +55,9 @@ def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
         shm=shm if isinstance(shm, int) and shm > 0 else 512,
         infiniband=container.get("infiniband") is True,
         ports={str(key): port for key, port in ports.items() if isinstance(port, int) and port > 0}
-        if isinstance(ports, Mapping) else {},
-    )  # fmt: skip
+        if isinstance(ports, Mapping)
+        else {},
+    )
 
 
 def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping[str, RoleOptions]) -> list[Json]:
@@ -105,9 +106,7 @@ def commands_script(commands: tuple[str, ...]) -> str:
     return "".join(parts)
 
 
-def runtime_script(
-    name: str, job: Job, attempt: int, options: Mapping[str, RoleOptions], before: str = ""
-) -> str:  # fmt: skip
+def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, RoleOptions], before: str = "") -> str:
     """What a container runs: addresses and ports of all tasks, then the commands with bash, or sh where it has none.
 
     `before` are commands of plugins that come between.
@@ -127,10 +126,16 @@ def board_script(board: TensorBoard | None) -> str:
     """The part that starts TensorBoard in the first task of its roles, before the job's own commands."""
     if board is None:
         return ""
-    return "\n".join([_BOARD % {"port": board.port}, *(
-        f'[ "$PAI_CURRENT_TASK_ROLE_NAME:$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX" = {role}:0 ] && '
-        f"pai_board {board.command()}" for role in board.roles
-    )])  # fmt: skip
+    return "\n".join(
+        [
+            _BOARD % {"port": board.port},
+            *(
+                f'[ "$PAI_CURRENT_TASK_ROLE_NAME:$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX" = {role}:0 ] && '
+                f"pai_board {board.command()}"
+                for role in board.roles
+            ),
+        ]
+    )
 
 
 _BOARD: Final = """\

@@ -109,18 +109,32 @@ class ControllerService:
     def run(self) -> None:
         """Serve until told to end. Raises `PaictlError` if the address is taken."""
         settings = self.settings
-        server = uvicorn.Server(uvicorn.Config(
-            self.app(), host=settings.host, port=settings.port, log_level="warning", access_log=False, lifespan="off",
-            ws="none", server_header=False, timeout_graceful_shutdown=3, limit_concurrency=64,
-        ))  # fmt: skip
+        server = uvicorn.Server(
+            uvicorn.Config(
+                self.app(),
+                host=settings.host,
+                port=settings.port,
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                timeout_graceful_shutdown=3,
+                limit_concurrency=64,
+            )
+        )
         serve(server, self.start, self.stop)
         refuse_unserved(server)
 
     def app(self) -> Starlette:
         """What is served."""
-        return Starlette(routes=[
-            Route("/healthz", self._healthz), Route("/readyz", self._readyz), Route("/metrics", self._metrics),
-        ])  # fmt: skip
+        return Starlette(
+            routes=[
+                Route("/healthz", self._healthz),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._metrics),
+            ]
+        )
 
     async def _healthz(self, request: Request) -> Response:  # noqa: ARG002 - nothing is asked
         return PlainTextResponse("ok")

@@ -95,12 +95,15 @@ def service(about: Json, pai: PaiJob, task: TaskPort, public: str) -> Json:
     """The Service that gives a task a port on every node."""
     selector = {JOB: pai.name, SERVES: role_label(task.role), _INDEX: str(task.index)}
     return {
-        "apiVersion": "v1", "kind": "Service", "metadata": {**about, "annotations": {SSH_HOST_KEY: public}},
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {**about, "annotations": {SSH_HOST_KEY: public}},
         "spec": {
-            "type": "NodePort", "selector": selector,
+            "type": "NodePort",
+            "selector": selector,
             "ports": [{"name": SSH_PORT, "port": 22, "targetPort": task.port}],
         },
-    }  # fmt: skip
+    }
 
 
 def service_name(pai: PaiJob, task: TaskPort) -> str:

@@ -53,8 +53,9 @@ class DefaultStorage(DeployPhase):
             return []
         if wanted is None:
             return [text("delete storage class {name}", name=STORAGE)]
-        return [text("storage class {name}: {path}, {policy}", name=STORAGE, path=wanted.path,
-                     policy=wanted.reclaim_policy)]  # fmt: skip
+        return [
+            text("storage class {name}: {path}, {policy}", name=STORAGE, path=wanted.path, policy=wanted.reclaim_policy)
+        ]
 
     @property
     def _manifest(self) -> str:
@@ -78,8 +79,12 @@ class DefaultStorage(DeployPhase):
             raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
         mark = manifest_mark(manifest) if manifest else ""
         objects = manifest or storage_manifest(StorageClass())  # a master that was set up anew has no file of them
-        variables = {"paictl_objects": objects, "paictl_wanted": bool(manifest), "paictl_mark": mark,
-                     "paictl_class": STORAGE}  # fmt: skip
+        variables = {
+            "paictl_objects": objects,
+            "paictl_wanted": bool(manifest),
+            "paictl_mark": mark,
+            "paictl_class": STORAGE,
+        }
         self.site.play("storage", tell, [self.site.desired.deployment.first], variables)
         end = time.monotonic() + self.site.timeout
         while manifest and (problem := patiently(partial(problem_with, client))):
@@ -166,8 +171,12 @@ class NodeDns(DeployPhase):
             self._play("absent", tell, [machine.name for machine in self.site.machines], objects)
 
     def _play(self, state: str, tell: Tell, names: list[str], manifest: str = "", mark: str = "") -> None:
-        variables = {"paictl_dns": state, "paictl_manifest": manifest, "paictl_mark": mark,
-                     "paictl_dns_address": ADDRESS}  # fmt: skip
+        variables = {
+            "paictl_dns": state,
+            "paictl_manifest": manifest,
+            "paictl_mark": mark,
+            "paictl_dns_address": ADDRESS,
+        }
         self.site.play(
             "node_dns", tell, [machine for machine in self.site.machines if machine.name in names], variables
         )

@@ -138,10 +138,16 @@ class Applied:
 
 
 def apply(
-    desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
-    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT, *, break_lock: bool = False,
+    desired: Desired,
+    root: Path,
+    now: Callable[[], datetime],
+    listen: Listener,
+    at_end: Callable[[Site], object] = lambda _: None,
+    timeout: float = TIMEOUT,
+    *,
+    break_lock: bool = False,
     judge: Callable[[Site], object] = lambda _: None,
-) -> Applied:  # fmt: skip
+) -> Applied:
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
     A run of the same wish that did not get to its end is gone on with: what was done is known from the hosts, never
@@ -205,10 +211,15 @@ def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Host
     """A plan as values of JSON; `plan_from` reads it."""
     masters, workers, config = (str(Path(file).resolve()) for file in files)
     return {
-        "schemaVersion": _SCHEMA, "masters": masters, "workers": workers, "config": config,
-        "kubernetes": desired.version, "fingerprint": fingerprint(KIND, wish_of(desired)),
-        "phases": [kind.name for kind in PHASES], "changes": [asdict(change) for change in changes],
-    }  # fmt: skip
+        "schemaVersion": _SCHEMA,
+        "masters": masters,
+        "workers": workers,
+        "config": config,
+        "kubernetes": desired.version,
+        "fingerprint": fingerprint(KIND, wish_of(desired)),
+        "phases": [kind.name for kind in PHASES],
+        "changes": [asdict(change) for change in changes],
+    }
 
 
 def plan_from(path: Path) -> PlanFile:

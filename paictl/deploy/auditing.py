@@ -99,9 +99,15 @@ def _kubelet(client: KubeClient, name: str) -> Mapping[str, Any] | None:
 
 def _evidence(machine: Machine, answer: Mapping[str, Any], kubelet: Mapping[str, Any] | None) -> HostEvidence:
     return HostEvidence(
-        machine.name, machine.role is Role.MASTER, answer["files"], answer["programs"], answer["probes"], kubelet,
-        answer.get("secrets"), answer.get("serving", ""),
-    )  # fmt: skip
+        machine.name,
+        machine.role is Role.MASTER,
+        answer["files"],
+        answer["programs"],
+        answer["probes"],
+        kubelet,
+        answer.get("secrets"),
+        answer.get("serving", ""),
+    )
 
 
 def cluster_looks(client: KubeClient, levels: Levels | None = None) -> dict[str, Callable[[], Sequence[str]]]:

@@ -92,11 +92,15 @@ def items() -> tuple[BenchmarkItem, ...]:
     named = ("id", "title", "severity", "on", "remedy")
     return tuple(
         BenchmarkItem(
-            str(row["id"]), row["title"], row["severity"], Scope(row["on"]), row.get("remedy", ""),
+            str(row["id"]),
+            row["title"],
+            row["severity"],
+            Scope(row["on"]),
+            row.get("remedy", ""),
             {name: value for name, value in row.items() if name not in named},
         )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def patterns(*, master: bool) -> list[str]:
@@ -269,8 +273,10 @@ def _judge_serving(evidence: HostEvidence) -> Verdict:
 
 
 _HOST_LOOKS: Final[Mapping[str, Callable[[HostEvidence], Verdict]]] = {
-    "secrets": _judge_secrets, "etcd_authority": _judge_etcd_authority, "kubelet_serving": _judge_serving,
-}  # fmt: skip
+    "secrets": _judge_secrets,
+    "etcd_authority": _judge_etcd_authority,
+    "kubelet_serving": _judge_serving,
+}
 _LOOKS: Final[Mapping[str, str]] = {
     "cluster_admins": "subjects of ClusterRoleBindings to cluster-admin",
     "anonymous_rights": "bindings of system:anonymous and system:unauthenticated",

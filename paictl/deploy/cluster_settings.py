@@ -191,9 +191,14 @@ def _fixed(rule: KeyRule, site: Site) -> Iterator[tuple[str, str]]:
     if rule.fact == "endpoint" and not _is_key_of_endpoint(rule, deployment):
         return
     expected = {
-        "cluster": settings.cluster, "repository": settings.repository, "endpoint": deployment.endpoint,
-        "network": settings.network, "pods": settings.pods, "services": settings.services, "domain": settings.domain,
-    }[rule.fact]  # fmt: skip
+        "cluster": settings.cluster,
+        "repository": settings.repository,
+        "endpoint": deployment.endpoint,
+        "network": settings.network,
+        "pods": settings.pods,
+        "services": settings.services,
+        "domain": settings.domain,
+    }[rule.fact]
     of_cluster = [site.facts[deployment.first.name]] if rule.fact == "cluster" else site.facts.values()
     for facts in of_cluster:
         now = _present(rule.fact, facts, settings.cluster)

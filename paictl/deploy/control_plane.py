@@ -28,15 +28,23 @@ LOGS: Final = "/var/log/kubernetes/audit"
 ENCRYPTION: Final = "/etc/kubernetes/pki/paictl-encryption.json"
 """Made on the masters, where its keys stay (playbooks/module_utils/paictl_encryption.py)."""
 CIPHERS: Final = (
-    "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-)  # fmt: skip
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)
 """TLS suites with forward secrecy and authenticated encryption; servers offer no others."""
 _ANONYMOUS: Final = (
-    "/livez", "/readyz", "/healthz", "/api/v1/namespaces/kube-public/configmaps/cluster-info",
-)  # fmt: skip
+    "/livez",
+    "/readyz",
+    "/healthz",
+    "/api/v1/namespaces/kube-public/configmaps/cluster-info",
+)
 """What is answered without signing in: kubelet's probes of the API server, and what a machine that joins looks up."""
 _OWN_SIGN_IN: Final = ("anonymous-auth", "authentication-config")
 """Arguments by which a user configures sign-in; they exclude paictl's file, as do those that begin with oidc-."""
@@ -107,8 +115,10 @@ def _audit_log(section: Values, folder: Path) -> AuditLog:
     return AuditLog(
         section.get("enabled", True) is not False,
         _policy(folder / Path(policy).expanduser()) if policy else _own_policy(),
-        section.get("max_days", 30), section.get("max_files", 10), section.get("max_megabytes", 100),
-    )  # fmt: skip
+        section.get("max_days", 30),
+        section.get("max_files", 10),
+        section.get("max_megabytes", 100),
+    )
 
 
 def _own_policy() -> str:
@@ -136,8 +146,11 @@ def _policy(path: Path) -> str:
         raise PaictlError(text("the audit policy has no rules"), where=str(path), hint=hint)
     for index, rule in enumerate(rules):
         if not isinstance(rule, dict) or rule.get("level") not in levels:
-            message = text("rules[{index}] of the audit policy: level must be one of {levels}", index=index,
-                           levels=", ".join(levels))  # fmt: skip
+            message = text(
+                "rules[{index}] of the audit policy: level must be one of {levels}",
+                index=index,
+                levels=", ".join(levels),
+            )
             raise PaictlError(message, where=str(path), hint=hint)
     return content
 
@@ -149,17 +162,23 @@ def _oidc(section: Values, folder: Path) -> TokenProvider:
         path = folder / Path(file).expanduser()
         content = _read(path, "deploy.oidc.ca_file")
         if _PRIVATE in content:
-            raise PaictlError(text("the CA file contains a private key"), where=str(path),
-                              hint=text("keep only its certificates"))  # fmt: skip
+            raise PaictlError(
+                text("the CA file contains a private key"), where=str(path), hint=text("keep only its certificates")
+            )
         certificates = _CERTIFICATE.findall(content)
         if not certificates:
             raise PaictlError(text("the CA file has no PEM certificate"), where=str(path))
         authority = "\n".join(certificates) + "\n"
     return TokenProvider(
-        section["issuer_url"], section["client_id"], section.get("username_claim", "sub"),
-        section.get("username_prefix", ""), section.get("groups_claim", ""), section.get("groups_prefix", ""),
-        dict(section.get("required_claims") or {}), authority,
-    )  # fmt: skip
+        section["issuer_url"],
+        section["client_id"],
+        section.get("username_claim", "sub"),
+        section.get("username_prefix", ""),
+        section.get("groups_claim", ""),
+        section.get("groups_prefix", ""),
+        dict(section.get("required_claims") or {}),
+        authority,
+    )
 
 
 def _read(path: Path, key: str) -> str:
@@ -188,10 +207,11 @@ def master_files(hardening: Hardening) -> dict[str, str]:
 def authentication(oidc: TokenProvider | None) -> str:
     """The API server's AuthenticationConfiguration: tokens of the provider, and paths open to anonymous requests."""
     configuration = {
-        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": [{"path": path} for path in _ANONYMOUS]},
         "jwt": [_provider(oidc)] if oidc else [],
-    }  # fmt: skip
+    }
     return json.dumps(configuration, indent=1) + "\n"
 
 
@@ -217,9 +237,12 @@ def api_server_arguments(hardening: Hardening, own: Values, *, kubelets_are_sign
     log = hardening.audit
     if log.enabled:
         arguments |= {
-            "audit-policy-file": _named("audit-policy", log.policy, "yaml"), "audit-log-path": f"{LOGS}/audit.log",
-            "audit-log-maxage": log.days, "audit-log-maxbackup": log.files, "audit-log-maxsize": log.megabytes,
-        }  # fmt: skip
+            "audit-policy-file": _named("audit-policy", log.policy, "yaml"),
+            "audit-log-path": f"{LOGS}/audit.log",
+            "audit-log-maxage": log.days,
+            "audit-log-maxbackup": log.files,
+            "audit-log-maxsize": log.megabytes,
+        }
     if kubelets_are_signed:
         arguments["kubelet-certificate-authority"] = AUTHORITY
     if hardening.encrypts:
@@ -236,11 +259,19 @@ def component_arguments(hardening: Hardening) -> dict[str, Any]:
 
 def api_server_volumes(hardening: Hardening) -> list[dict[str, Any]]:
     """What is mounted into kube-apiserver, as kubeadm has it."""
-    volumes = [{"name": "paictl", "hostPath": FOLDER, "mountPath": FOLDER, "readOnly": True,
-                "pathType": "DirectoryOrCreate"}]  # fmt: skip
+    volumes = [
+        {"name": "paictl", "hostPath": FOLDER, "mountPath": FOLDER, "readOnly": True, "pathType": "DirectoryOrCreate"}
+    ]
     if hardening.audit.enabled:
-        volumes.append({"name": "audit-log", "hostPath": LOGS, "mountPath": LOGS, "readOnly": False,
-                        "pathType": "DirectoryOrCreate"})  # fmt: skip
+        volumes.append(
+            {
+                "name": "audit-log",
+                "hostPath": LOGS,
+                "mountPath": LOGS,
+                "readOnly": False,
+                "pathType": "DirectoryOrCreate",
+            }
+        )
     return volumes
 
 

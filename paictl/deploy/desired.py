@@ -122,12 +122,13 @@ class Desired:
         """The archives of a role, as the module paictl_images takes them."""
         return [
             {
-                "archive": archive.name, "sha256": archive.artifact.sha256,
+                "archive": archive.name,
+                "sha256": archive.artifact.sha256,
                 "images": [{"reference": image.reference, "id": image.id} for image in archive.images],
             }
             for archive in self.archives
             if archive.is_for(role)
-        ]  # fmt: skip
+        ]
 
     def files(self, machine: Machine) -> list[Values]:
         """Files that a machine has, with their content and mode."""
@@ -182,12 +183,17 @@ class Desired:
         """The machines for playbooks: groups `masters`, `first`, `others` (further masters) and `workers`."""
         deployment = self.deployment
         shared = {
-            "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
-            "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
-            "paictl_cluster": deployment.settings.cluster, "paictl_owned": list(OWNED), "paictl_modes": MODES,
+            "paictl_programs": self.programs(),
+            "paictl_modules": list(MODULES),
+            "paictl_sysctls": SYSCTLS,
+            "paictl_swap_allowed": deployment.settings.swap_allowed,
+            "paictl_pack": PACK,
+            "paictl_cluster": deployment.settings.cluster,
+            "paictl_owned": list(OWNED),
+            "paictl_modes": MODES,
             "paictl_encrypts": deployment.settings.encrypts,
             "ansible_ssh_extra_args": f"-c {_CIPHERS}",
-        }  # fmt: skip
+        }
         hosts = tuple(host_of(deployment, machine, self.variables(machine)) for machine in deployment.machines)
         return Inventory(hosts, sign_in(deployment.login), shared)
 
@@ -201,9 +207,11 @@ def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     """Put a deployment and a folder of artifacts together; raises `PaictlError` where something needed is not there."""
     version = artifacts.version(deployment.settings.version)
     desired = Desired(
-        deployment, artifacts, version,
+        deployment,
+        artifacts,
+        version,
         tuple(Archive(artifact, images_in(artifacts.file(artifact))) for artifact in artifacts.of(ArtifactKind.IMAGE)),
-    )  # fmt: skip
+    )
     desired.programs()  # which says what is missing
     network = deployment.settings.network
     if network in FOREIGN:
@@ -219,8 +227,11 @@ def _need_images(desired: Desired, source: str, images: Sequence[str]) -> None:
         return
     available = {image.reference for image in desired.images}
     if lacking := [image for image in images if image not in available]:
-        message = text("{network} needs images that are not among the artifacts: {images}",
-                       network=source, images=", ".join(lacking))  # fmt: skip
+        message = text(
+            "{network} needs images that are not among the artifacts: {images}",
+            network=source,
+            images=", ".join(lacking),
+        )
         hint = text("put archives of them into images/ of the folder, or write offline: false")
         raise PaictlError(message, where=desired.artifacts.where, hint=hint)
 
@@ -243,9 +254,12 @@ def _firewall(deployment: Deployment, machine: Machine) -> str:
     own = {settings.login.access(machine.name).port, *([METRICS] if settings.node_dns else [])}
     ports = {*settings.closed_ports, *own} if settings.closed_ports else ()
     return _file(
-        "paictl-firewall.service", NODE=machine.name, PORTS=" ".join(map(str, sorted(ports))),
-        NAMESPACES=" ".join(settings.exempt_namespaces), SHARED=settings.api_address,
-    )  # fmt: skip
+        "paictl-firewall.service",
+        NODE=machine.name,
+        PORTS=" ".join(map(str, sorted(ports))),
+        NAMESPACES=" ".join(settings.exempt_namespaces),
+        SHARED=settings.api_address,
+    )
 
 
 def _oom(deployment: Deployment) -> str:
@@ -294,9 +308,13 @@ def containerd_toml(desired: Desired) -> str:
     settings = desired.deployment.settings
     driver = settings.kubelet.get("cgroupDriver", "systemd")
     pause = next((image.reference for image in desired.images if _short(image) == "pause"), "")
-    runc = {"runtime_type": "io.containerd.runc.v2", "options": {
-        "BinaryName": "/usr/local/sbin/runc", "SystemdCgroup": driver == "systemd",
-    }}  # fmt: skip
+    runc = {
+        "runtime_type": "io.containerd.runc.v2",
+        "options": {
+            "BinaryName": "/usr/local/sbin/runc",
+            "SystemdCgroup": driver == "systemd",
+        },
+    }
     runtime = {
         "cni": {"bin_dirs": ["/opt/cni/bin"], "conf_dir": "/etc/cni/net.d"},
         "containerd": {"runtimes": {"runc": runc}},

@@ -179,11 +179,14 @@ def account_tables(accounts: Mapping[str, RegistryAccount], number: str, where: 
         raise PaictlError(message, where=where, hint=text("use imagePullSecrets of Kubernetes, or containerd 2.6"))
     variables = {value: name for name, value in hidden(accounts, None).items()}
     configs = {
-        server_of(host): {"auth": {
-            "username": account.username, "password": f"{{{{ {variables[_quoted(account.password)[1:-1]]} }}}}",
-        }}
+        server_of(host): {
+            "auth": {
+                "username": account.username,
+                "password": f"{{{{ {variables[_quoted(account.password)[1:-1]]} }}}}",
+            }
+        }
         for host, account in sorted(accounts.items())
-    }  # fmt: skip
+    }
     return {IMAGES: {"registry": {"configs": configs}}}
 
 

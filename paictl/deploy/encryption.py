@@ -134,8 +134,11 @@ def rotate(site: Site, tell: Tell) -> int:
     masters = site.desired.deployment.masters
     for machine in masters:
         if not site.facts[machine.name].joined(site.cluster):
-            raise DeployError(text("{host} is not in the cluster", host=machine.name), exit_code=ExitCode.NEGATIVE,
-                              hint="paictl deploy apply -m … -w … -c …")  # fmt: skip
+            raise DeployError(
+                text("{host} is not in the cluster", host=machine.name),
+                exit_code=ExitCode.NEGATIVE,
+                hint="paictl deploy apply -m … -w … -c …",
+            )
         if not state_of(site.facts[machine.name]).encrypts:
             message = text("{host} does not encrypt Secrets", host=machine.name)
             hint = text("set deploy: {{secrets_encryption: true}} and run paictl deploy apply; nothing was changed")

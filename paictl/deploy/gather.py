@@ -119,9 +119,13 @@ def _download(row: Mapping[str, str], version: str, arch: str) -> Download:
 
 
 def gather(
-    wanted: Sequence[Download], source: str, into: Path, lock: Path | None, tell: Tell,
+    wanted: Sequence[Download],
+    source: str,
+    into: Path,
+    lock: Path | None,
+    tell: Tell,
     images: Sequence[WantedImage] = (),
-) -> Artifacts:  # fmt: skip
+) -> Artifacts:
     """Fill a folder and write its lock; files that are there and right are kept.
 
     `source` is empty for the projects' download sites, a template of a mirror with {name}, {version}, {arch} and
@@ -314,8 +318,11 @@ def _pulled(images: Sequence[WantedImage], into: Path, lock: Path | None, tell: 
         local = _local(image)
         artifact = _copied(image, local, into) if local else _pull(image, row, before, into, tell)
         if row is not None and artifact.sha256 != row.sha256:
-            message = text("is another file: SHA-256 {found}…, expected {wanted}…", found=artifact.sha256[:12],
-                           wanted=row.sha256[:12])  # fmt: skip
+            message = text(
+                "is another file: SHA-256 {found}…, expected {wanted}…",
+                found=artifact.sha256[:12],
+                wanted=row.sha256[:12],
+            )
             raise PaictlError(message, where=str(into / image.path), hint="the lock is out of date")
         if local:
             tell(text("image {name} from {source}", name=image.reference, source=local))

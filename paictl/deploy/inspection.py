@@ -87,10 +87,11 @@ def refuse_other_nodes(site: Site) -> None:
     if not wrong:
         return
     message = "; ".join(
-        text("{host}: {found}, but the list says {wanted}", host=machine.name, found=verdict.found,
-             wanted=verdict.wanted)
+        text(
+            "{host}: {found}, but the list says {wanted}", host=machine.name, found=verdict.found, wanted=verdict.wanted
+        )
         for machine, verdict in wrong[:_SHOWN]
-    )  # fmt: skip
+    )
     hint = text("{fix}; nothing was changed", fix=wrong[0][1].fix)
     raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint)
 
@@ -129,8 +130,13 @@ class Preflight(Connect):
             tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
         if failed:
             host, check, first = failed[0]
-            message = text("{host}: {check}: {found}, expected: {wanted}", host=host, check=check, found=first.found,
-                           wanted=first.wanted)  # fmt: skip
+            message = text(
+                "{host}: {check}: {found}, expected: {wanted}",
+                host=host,
+                check=check,
+                found=first.found,
+                wanted=first.wanted,
+            )
             if len(failed) > 1:
                 message = text("{first}; and {count} more", first=message, count=len(failed) - 1)
             raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)

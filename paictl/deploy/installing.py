@@ -99,10 +99,17 @@ class Devices(DeployPhase):
         due = self.due()
         roots = {machine.name: self._driver_root(self.site.facts[machine.name]) for machine in due}
         moved = [machine.name for machine in due if self._moved(self.site.facts[machine.name])]
-        self.site.play("devices", tell, due, {
-            "paictl_toolkit": archive, "paictl_gpu_runtime": runtime, "paictl_driver_roots": roots,
-            "paictl_moved_drivers": moved,
-        })  # fmt: skip
+        self.site.play(
+            "devices",
+            tell,
+            due,
+            {
+                "paictl_toolkit": archive,
+                "paictl_gpu_runtime": runtime,
+                "paictl_driver_roots": roots,
+                "paictl_moved_drivers": moved,
+            },
+        )
 
 
 class PodNetwork(DeployPhase):

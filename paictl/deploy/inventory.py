@@ -126,8 +126,13 @@ def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path:
         for kind, network in (("pods", pods), ("services", services)):
             if ipaddress.ip_address(address) in network:
                 hint = text("set other networks in openpai_kubespray_extra_var")
-                message = text("{name} ({address}) is in the network of {what} ({network})", name=name, address=address,
-                               what=kind, network=network)  # fmt: skip
+                message = text(
+                    "{name} ({address}) is in the network of {what} ({network})",
+                    name=name,
+                    address=address,
+                    what=kind,
+                    network=network,
+                )
                 raise PaictlError(message, where=path, hint=hint)
     if settings.api_address in [machine.address for machine in machines]:
         hint = text("use an address that no machine has")

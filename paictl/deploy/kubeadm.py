@@ -37,10 +37,13 @@ def init_configuration(
     """The documents for `kubeadm init`; kubeadm waits `timeout` seconds, by default its own limits."""
     first = deployment.first
     init = {
-        "apiVersion": API, "kind": "InitConfiguration", "certificateKey": CERTIFICATE_KEY,
+        "apiVersion": API,
+        "kind": "InitConfiguration",
+        "certificateKey": CERTIFICATE_KEY,
         "localAPIEndpoint": {"advertiseAddress": first.address},
-        "nodeRegistration": _registration(deployment, first), **_patience(timeout),
-    }  # fmt: skip
+        "nodeRegistration": _registration(deployment, first),
+        **_patience(timeout),
+    }
     return yaml.safe_dump_all([init, *_of_all(deployment, version, images)], sort_keys=False)
 
 
@@ -48,9 +51,11 @@ def changed_configuration(deployment: Deployment, version: str, images: Iterable
     """What a running cluster keeps from now on; kubeadm takes it as if the first master began."""
     first = deployment.first
     init = {
-        "apiVersion": API, "kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": first.address},
+        "apiVersion": API,
+        "kind": "InitConfiguration",
+        "localAPIEndpoint": {"advertiseAddress": first.address},
         "nodeRegistration": _registration(deployment, first),
-    }  # fmt: skip
+    }
     return yaml.safe_dump_all([init, *_of_all(deployment, version, images)], sort_keys=False)
 
 
@@ -62,10 +67,12 @@ def _of_all(deployment: Deployment, version: str, images: Iterable[Image]) -> li
 def join_configuration(deployment: Deployment, machine: Machine, timeout: float | None = None, *, master: bool) -> str:
     """What a further machine joins with; `timeout` as above."""
     join: Values = {
-        "apiVersion": API, "kind": "JoinConfiguration",
+        "apiVersion": API,
+        "kind": "JoinConfiguration",
         "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": TOKEN},
-        "nodeRegistration": _registration(deployment, machine), **_patience(timeout),
-    }  # fmt: skip
+        "nodeRegistration": _registration(deployment, machine),
+        **_patience(timeout),
+    }
     if master:
         own = {"advertiseAddress": machine.address}
         join["controlPlane"] = {"certificateKey": CERTIFICATE_KEY, "localAPIEndpoint": own}
@@ -77,11 +84,15 @@ def discovery(deployment: Deployment, authority: str) -> str:
     cluster = {"server": f"https://{deployment.endpoint}", "certificate-authority-data": authority}
     return yaml.safe_dump(
         {
-            "apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}],
-            "contexts": [], "users": [], "current-context": "",
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "", "cluster": cluster}],
+            "contexts": [],
+            "users": [],
+            "current-context": "",
         },
         sort_keys=False,
-    )  # fmt: skip
+    )
 
 
 def _patience(timeout: float | None) -> Values:
@@ -92,10 +103,12 @@ def _patience(timeout: float | None) -> Values:
 
 def _registration(deployment: Deployment, machine: Machine) -> Values:
     registration: Values = {
-        "name": machine.name, "criSocket": SOCKET, "imagePullPolicy": "IfNotPresent",
+        "name": machine.name,
+        "criSocket": SOCKET,
+        "imagePullPolicy": "IfNotPresent",
         "ignorePreflightErrors": list(deployment.settings.ignored_checks),
         "kubeletExtraArgs": _arguments({"node-ip": machine.address}),
-    }  # fmt: skip
+    }
     if deployment.settings.jobs_on_masters:
         registration["taints"] = []
     return registration
@@ -120,15 +133,20 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
     if "etcd" in tags:
         etcd["imageTag"] = tags["etcd"]
     configuration: Values = {
-        "apiVersion": API, "kind": "ClusterConfiguration", "clusterName": settings.cluster,
-        "kubernetesVersion": version, "controlPlaneEndpoint": deployment.endpoint,
+        "apiVersion": API,
+        "kind": "ClusterConfiguration",
+        "clusterName": settings.cluster,
+        "kubernetesVersion": version,
+        "controlPlaneEndpoint": deployment.endpoint,
         "imageRepository": settings.repository,
         "networking": {
-            "podSubnet": settings.pods, "serviceSubnet": settings.services, "dnsDomain": settings.domain,
+            "podSubnet": settings.pods,
+            "serviceSubnet": settings.services,
+            "dnsDomain": settings.domain,
         },
         "apiServer": {"certSANs": [master.address for master in deployment.masters] + names},
         "etcd": {"local": etcd},
-    }  # fmt: skip
+    }
     configuration["apiServer"]["extraArgs"] = _arguments(all_api_server_arguments(deployment))
     if volumes := api_server_volumes(settings.hardening):
         configuration["apiServer"]["extraVolumes"] = volumes
@@ -151,9 +169,13 @@ def kubelet_configuration(deployment: Deployment) -> Values:
     """KubeletConfiguration of all machines: what paictl needs, and over it what config.yaml says."""
     settings = deployment.settings
     base = {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
-        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": True, "tlsCipherSuites": list(CIPHERS),
-    }  # fmt: skip
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "systemd",
+        "failSwapOn": not settings.swap_allowed,
+        "serverTLSBootstrap": True,
+        "tlsCipherSuites": list(CIPHERS),
+    }
     if settings.node_dns:  # resolvers take the second only where the first does not answer
         base["clusterDNS"] = [ADDRESS, cluster_dns(settings.services)]
     return merged({**base, **_feature_gates(deployment)}, settings.kubelet)
@@ -163,9 +185,11 @@ def kube_proxy_configuration(deployment: Deployment) -> Values:
     """KubeProxyConfiguration, likewise."""
     settings = deployment.settings
     base = {
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-        "mode": settings.proxy_mode, "clusterCIDR": settings.pods,
-    }  # fmt: skip
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": settings.proxy_mode,
+        "clusterCIDR": settings.pods,
+    }
     return merged({**base, **_feature_gates(deployment)}, settings.kube_proxy)
 
 

@@ -107,8 +107,12 @@ def refuse_locked(site: Site) -> None:
 def _refuse(holders: Mapping[str, LockHolder], *, break_lock: bool) -> None:
     for host, other in holders.items():
         if not (break_lock or other.left_over):
-            message = text("{who} has been running {command} on this cluster since {since}", who=other.who,
-                           command=other.command, since=other.since)  # fmt: skip
+            message = text(
+                "{who} has been running {command} on this cluster since {since}",
+                who=other.who,
+                command=other.command,
+                since=other.since,
+            )
             hint = text("wait until it ends; if it was abandoned, repeat the command with --break-lock")
             raise DeployError(message, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 

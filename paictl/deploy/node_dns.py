@@ -78,8 +78,15 @@ def cluster_dns(services: str) -> str:
 def manifest_of(domain: str, services: str) -> str:
     """All objects, with `@IMAGE@` and `@MARK@` still in them: the image is that of the cluster's own CoreDNS."""
     written = (resource_folder("playbooks") / "files" / "node-dns.yaml").read_text(encoding="utf-8")
-    words = {"NAME": NAME, "ADDRESS": ADDRESS, "DOMAIN": domain, "CLUSTER_DNS": cluster_dns(services),
-             "METRICS": str(METRICS), "HEALTH": str(_HEALTH), "ANNOTATION": _ANNOTATION}  # fmt: skip
+    words = {
+        "NAME": NAME,
+        "ADDRESS": ADDRESS,
+        "DOMAIN": domain,
+        "CLUSTER_DNS": cluster_dns(services),
+        "METRICS": str(METRICS),
+        "HEALTH": str(_HEALTH),
+        "ANNOTATION": _ANNOTATION,
+    }
     for word, value in words.items():
         written = written.replace(f"@{word}@", value)
     return written

@@ -79,9 +79,15 @@ def leaving(
 
 
 def rotate_key(
-    desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener, tell: Tell, *,
-    timeout: float = TIMEOUT, break_lock: bool = False,
-) -> int:  # fmt: skip
+    desired: Desired,
+    root: Path,
+    now: Callable[[], datetime],
+    listen: Listener,
+    tell: Tell,
+    *,
+    timeout: float = TIMEOUT,
+    break_lock: bool = False,
+) -> int:
     """Encrypt all Secrets of a cluster with a new key; how many were written.
 
     Raises `DeployError` if the cluster does not encrypt them, another deployment is at work, or a master fails.

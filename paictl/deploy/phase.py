@@ -12,9 +12,24 @@ from paictl.plan.run import Phase
 
 RIGHT: Final = "everything is as it shall be"
 ORDER: Final = (
-    "connect", "facts", "preflight", "lock", "artifacts", "runtime", "control-plane", "settings", "join-masters",
-    "network", "join-workers", "devices", "labels", "node-dns", "pod-security", "storage", "verify",
-)  # fmt: skip
+    "connect",
+    "facts",
+    "preflight",
+    "lock",
+    "artifacts",
+    "runtime",
+    "control-plane",
+    "settings",
+    "join-masters",
+    "network",
+    "join-workers",
+    "devices",
+    "labels",
+    "node-dns",
+    "pod-security",
+    "storage",
+    "verify",
+)
 
 
 class OrderedPhase(Phase):

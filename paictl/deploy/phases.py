@@ -28,9 +28,24 @@ class LockForChanges(Lock):
 
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
-    Connect, Facts, SameVersion, LockForChanges, PushArtifacts, Runtime, ControlPlane, Settings, JoinMasters,
-    PodNetwork, JoinWorkers, Devices, Labels, NodeDns, PodSecurity, DefaultStorage, AllReady,
-)  # fmt: skip
+    Connect,
+    Facts,
+    SameVersion,
+    LockForChanges,
+    PushArtifacts,
+    Runtime,
+    ControlPlane,
+    Settings,
+    JoinMasters,
+    PodNetwork,
+    JoinWorkers,
+    Devices,
+    Labels,
+    NodeDns,
+    PodSecurity,
+    DefaultStorage,
+    AllReady,
+)
 """In their order."""
 LOOKING: Final = ("connect", "facts")
 """The phases of `plan`: they change nothing."""

@@ -30,9 +30,13 @@ _MIB: Final = 2**20
 
 
 def push(
-    site: Site, playbook: str, tell: Tell, machines: Iterable[Machine], packs: Mapping[str, str],
+    site: Site,
+    playbook: str,
+    tell: Tell,
+    machines: Iterable[Machine],
+    packs: Mapping[str, str],
     variables: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run a playbook that pushes `packs` (host → file here); raises `DeployError` with what went wrong where."""
     progress = site.private / "progress"
     shutil.rmtree(progress, ignore_errors=True)  # of an earlier push of this run

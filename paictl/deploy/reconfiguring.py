@@ -68,11 +68,14 @@ class Settings(DeployPhase):
         """What the module paictl_settings does on a machine."""
         deployment = self.site.desired.deployment
         return {
-            "configuration": "", "proxy": False, "kubelet": "kubelet" in sections,
-            "control_plane": any(name in sections for name in CONTROL_PLANE), "etcd": "etcd_arguments" in sections,
+            "configuration": "",
+            "proxy": False,
+            "kubelet": "kubelet" in sections,
+            "control_plane": any(name in sections for name in CONTROL_PLANE),
+            "etcd": "etcd_arguments" in sections,
             "healthz": int(deployment.settings.kubelet.get("healthzPort", 10248)),
             "note": json.dumps(noted_settings(deployment, machine)),
-        }  # fmt: skip
+        }
 
     def _taint(self, tell: Tell) -> None:
         """Let masters run jobs, or no more; what runs there stays."""

@@ -44,8 +44,12 @@ def accounts_to_try(settings: DeploySettings) -> Iterator[dict[str, str]]:
     for host, account in settings.accounts.items():
         scheme = "http" if host in settings.insecure else "https"
         base = places.get(host, f"{scheme}://{server_of(host)}")
-        yield {"host": host, "url": f"{base.rstrip('/')}/v2/", "username": account.username,
-               "password": account.password}  # fmt: skip
+        yield {
+            "host": host,
+            "url": f"{base.rstrip('/')}/v2/",
+            "username": account.username,
+            "password": account.password,
+        }
 
 
 def _host(url: str) -> str:

@@ -216,8 +216,10 @@ def _login(document: Document) -> LoginSettings:
     if bastion is not None and not (key or agent):
         message = text("deploy.bastion needs ssh_key_file_path or deploy.ssh_agent: no password is sent to a bastion")
         raise PaictlError(message, where=document.path)
-    own = {name: OwnAccess(entry.get("user", ""), entry.get("port", 0))
-           for name, entry in (section.get("ssh_hosts") or {}).items()}  # fmt: skip
+    own = {
+        name: OwnAccess(entry.get("user", ""), entry.get("port", 0))
+        for name, entry in (section.get("ssh_hosts") or {}).items()
+    }
     file = str(Path(key).expanduser()) if key else ""
     return LoginSettings(user, password, file, section.get("ssh_port") or 22, agent, own, bastion)
 
@@ -306,8 +308,9 @@ def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
     unknown = extra.keys() - _FOLLOWED
     if extra.get(_NODE_DNS, "").lower() == "true":
         unknown -= {_NODE_DNS}
-        yield text("{name} has no effect: write {instead}", name=f"{EXTRA}.{_NODE_DNS}",
-                   instead="deploy: {node_dns: true}")  # fmt: skip
+        yield text(
+            "{name} has no effect: write {instead}", name=f"{EXTRA}.{_NODE_DNS}", instead="deploy: {node_dns: true}"
+        )
     for name in sorted(unknown):
         note = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
         yield text(note, name=f"{EXTRA}.{name}")

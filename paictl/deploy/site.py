@@ -87,9 +87,13 @@ class Site:
         return self.private / "admin.conf"
 
     def play(
-        self, name: str, tell: Tell, machines: Iterable[Machine], variables: Mapping[str, Any] | None = None,
+        self,
+        name: str,
+        tell: Tell,
+        machines: Iterable[Machine],
+        variables: Mapping[str, Any] | None = None,
         options: PlaybookOptions = PlaybookOptions(),
-    ) -> PlaybookResult:  # fmt: skip
+    ) -> PlaybookResult:
         """Run one of our playbooks on some machines; raises `DeployError` with what went wrong where."""
         chosen = tuple(machine.name for machine in machines)
         playbook = resource_folder("playbooks") / f"{name}.yml"

@@ -43,8 +43,13 @@ def manifest_of(storage_class: StorageClass | None) -> str:
     if storage_class is None:
         return ""
     written = (resource_folder("playbooks") / "files" / "local-path.yaml").read_text(encoding="utf-8")
-    words = {"NAME": NAME, "NAMESPACE": NAMESPACE, "IMAGE": IMAGE, "PATH": storage_class.path,
-             "RECLAIM": storage_class.reclaim_policy}  # fmt: skip
+    words = {
+        "NAME": NAME,
+        "NAMESPACE": NAMESPACE,
+        "IMAGE": IMAGE,
+        "PATH": storage_class.path,
+        "RECLAIM": storage_class.reclaim_policy,
+    }
     for word, value in words.items():
         written = written.replace(f"@{word}@", value)
     return written

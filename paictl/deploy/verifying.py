@@ -147,8 +147,12 @@ def certificate_findings(certificates: Certificates, now: datetime) -> tuple[Nod
             key=lambda certificate: certificate.ends,
         )
         remaining = first.left(now)
-        detail = text("{name} expires on {day} (in {days} days)", name=first.name, day=first.ends.date().isoformat(),
-                      days=remaining.days)  # fmt: skip
+        detail = text(
+            "{name} expires on {day} (in {days} days)",
+            name=first.name,
+            day=first.ends.date().isoformat(),
+            days=remaining.days,
+        )
         state = CheckState.OK if remaining >= SOON else CheckState.WARNING if remaining.days >= 0 else CheckState.FAILED
         checks.append(NodeCheck(_CERTIFICATES, host, state, detail))
     return (
@@ -178,8 +182,10 @@ def expired_problem(certificates: Certificates, now: datetime) -> PaictlError | 
     for certificate in ended:
         names.setdefault(certificate.host, []).append(certificate.name)
     hosts = "; ".join(f"{host}: {', '.join(of[:_SHOWN])}" for host, of in list(names.items())[:_SHOWN])
-    error = PaictlError(text("certificates have expired on {hosts}", hosts=hosts),
-                        hint=text("renew them: {command}", command=f"{RENEW} -m … -w … -c …"))  # fmt: skip
+    error = PaictlError(
+        text("certificates have expired on {hosts}", hosts=hosts),
+        hint=text("renew them: {command}", command=f"{RENEW} -m … -w … -c …"),
+    )
     error.exit_code = ExitCode.NEGATIVE
     return error
 
@@ -207,8 +213,11 @@ class _Trying:
         served = [f"serve-{number}" for number in range(len(names))]
         pods = self._until([*served, *([_CLOSED] if names else [])], lambda pod: bool(_ip(pod) and _up(pod)))
         checks = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
-        serving = {name: _ip(pods[f"serve-{number}"]) for number, name in enumerate(names)
-                   if checks[number].verdict is CheckState.OK}  # fmt: skip
+        serving = {
+            name: _ip(pods[f"serve-{number}"])
+            for number, name in enumerate(names)
+            if checks[number].verdict is CheckState.OK
+        }
         address, closed = self._service(), pods.get(_CLOSED, {})
         self._tell("names, service addresses, node to node")
         kubelets = {name: at for name in serving if (at := _kubelet(nodes[name]))}
@@ -217,8 +226,10 @@ class _Trying:
 
     def _close_off(self, node: str) -> None:
         """A server that a NetworkPolicy keeps everybody from: who reaches it shows that the network obeys none."""
-        policy = {"metadata": {"name": _CLOSED}, "spec": {
-            "podSelector": {"matchLabels": {"app": _CLOSED}}, "policyTypes": ["Ingress"]}}  # fmt: skip
+        policy = {
+            "metadata": {"name": _CLOSED},
+            "spec": {"podSelector": {"matchLabels": {"app": _CLOSED}}, "policyTypes": ["Ingress"]},
+        }
         path = f"/apis/networking.k8s.io/v1/namespaces/{self._space}/networkpolicies"
         self._client.request("POST", path, policy)
         self._create(_pod(_CLOSED, node, self._trial.image, _SERVE, labels={"app": _CLOSED}))
@@ -305,9 +316,14 @@ _PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds"
 
 
 def ask_script(
-    address: str, peers: Mapping[str, str], closed: str = "", kubelets: Mapping[str, tuple[str, int]] | None = None,
-    *, domain: str = "cluster.local", cache: str = "",
-) -> str:  # fmt: skip
+    address: str,
+    peers: Mapping[str, str],
+    closed: str = "",
+    kubelets: Mapping[str, tuple[str, int]] | None = None,
+    *,
+    domain: str = "cluster.local",
+    cache: str = "",
+) -> str:
     """What a pod runs to try names, a service, its peers and what must not answer: ``check ok`` or ``check no``.
 
     `closed` is the address of a pod, `kubelets` are address and port by node. They have to answer three times before
@@ -376,9 +392,10 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
             checks.append(NodeCheck(check, node, CheckState.WARNING, text(_OPEN, node=peer)))
             continue
         words = {
-            "dns": "the name of the API's service is not found", "service": "a service's address does not answer",
+            "dns": "the name of the API's service is not found",
+            "service": "a service's address does not answer",
             NODE_DNS: text("the DNS cache of the node does not answer; see why: {command}", command=_cache_log(node)),
-        }  # fmt: skip
+        }
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
         checks.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
     return checks
@@ -414,17 +431,30 @@ def why(pod: Mapping[str, Any]) -> str:
 
 
 def _pod(
-    name: str, node: str, image: str, command: str, *, labels: Mapping[str, str] | None = None,
+    name: str,
+    node: str,
+    image: str,
+    command: str,
+    *,
+    labels: Mapping[str, str] | None = None,
     limits: Mapping[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     container = {
-        "name": "try", "image": image, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", command],
-        "resources": {"limits": dict(limits or {})}, **({"readinessProbe": _PROBE} if command == _SERVE else {}),
-    }  # fmt: skip
+        "name": "try",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", command],
+        "resources": {"limits": dict(limits or {})},
+        **({"readinessProbe": _PROBE} if command == _SERVE else {}),
+    }
     spec = {
-        "nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
-        "tolerations": [{"operator": "Exists"}], "automountServiceAccountToken": False,
-    }  # fmt: skip
+        "nodeName": node,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+    }
     return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
 
 

@@ -90,9 +90,12 @@ class Reviewer:
         if not status.get("authenticated"):
             return "the token is not valid at the API server, or has expired"
         spec = {
-            "user": user.get("username"), "uid": user.get("uid"), "groups": user.get("groups"),
-            "extra": user.get("extra"), "nonResourceAttributes": {"path": path, "verb": "get"},
-        }  # fmt: skip
+            "user": user.get("username"),
+            "uid": user.get("uid"),
+            "groups": user.get("groups"),
+            "extra": user.get("extra"),
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }
         answer = self._client.request("POST", f"{_AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
         if (answer.get("status") or {}).get("allowed"):
             return ""

@@ -23,9 +23,15 @@ from paictl.scheduler.state import State
 
 
 def following(
-    client: KubeClient, path: str, change: Callable[[Json], None], remove: Callable[[str, str], None],
-    synced: Callable[[], None], *, query: Mapping[str, str] | None = None, times: InformerTimes | None = None,
-) -> Informer:  # fmt: skip
+    client: KubeClient,
+    path: str,
+    change: Callable[[Json], None],
+    remove: Callable[[str, str], None],
+    synced: Callable[[], None],
+    *,
+    query: Mapping[str, str] | None = None,
+    times: InformerTimes | None = None,
+) -> Informer:
     """An informer that passes on changed objects and removed ones (key, uid), and calls `synced` after each list."""
     listener = _Listener(change, remove, synced)
     informer = Informer(client, path, listener, query=query, times=times)
@@ -88,15 +94,27 @@ def informers(
 
     directory = claims.directory
     followers = [
-        following(client, f"{API}/resourceslices", directory.slice_changed,
-                  lambda key, _uid: directory.slice_gone(key), synced, times=times),
+        following(
+            client,
+            f"{API}/resourceslices",
+            directory.slice_changed,
+            lambda key, _uid: directory.slice_gone(key),
+            synced,
+            times=times,
+        ),
         following(client, f"{API}/resourceclaims", claim_changed, claim_gone, synced, times=times),
-    ]  # fmt: skip
+    ]
     if claims.options.taint_rules:
         followers.append(
-            following(client, f"{API}/{TAINT_RULES}", directory.rule_changed,
-                      lambda key, _uid: directory.rule_gone(key), synced, times=times)
-        )  # fmt: skip
+            following(
+                client,
+                f"{API}/{TAINT_RULES}",
+                directory.rule_changed,
+                lambda key, _uid: directory.rule_gone(key),
+                synced,
+                times=times,
+            )
+        )
     return tuple(followers)
 
 

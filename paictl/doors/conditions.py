@@ -28,10 +28,12 @@ def note_start(client: KubeClient, pod: PodRef, at: Millis | None) -> None:
     A refused write is retried later. Raises `NoAnswerError`.
     """
     condition = {
-        "type": START_PROMISED, "status": str(at is not None), "reason": "Backfill",
+        "type": START_PROMISED,
+        "status": str(at is not None),
+        "reason": "Backfill",
         "message": "" if at is None else instant(UNIX, at).isoformat(),
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }  # fmt: skip
+    }
     with suppress(KubeError, OverflowError):
         pods.note_condition(client, (pod.namespace, pod.name, pod.uid), condition)
 
@@ -106,9 +108,12 @@ def write_condition(client: KubeClient, path: str, status: GroupStatus) -> None:
     """
     namespace, _, name = status.group.key.partition("/")
     condition = {
-        "type": CONDITION, "status": str(status.placed), "reason": "Placed" if status.placed else "Waiting",
-        "message": status.message, "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }  # fmt: skip
+        "type": CONDITION,
+        "status": str(status.placed),
+        "reason": "Placed" if status.placed else "Waiting",
+        "message": status.message,
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
     body = {"metadata": {"uid": status.group.uid}, "status": {"conditions": [condition]}}
     with suppress(KubeError):
         client.request("PATCH", f"{path}/namespaces/{namespace}/podgroups/{name}/status", body, kind=STRATEGIC)

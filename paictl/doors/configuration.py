@@ -32,9 +32,10 @@ class FindingsError(PaictlError):
 
     def __init__(self, path: Path, report: str) -> None:
         super().__init__(
-            "the configuration does not validate", where=str(path),
+            "the configuration does not validate",
+            where=str(path),
             hint=f"paictl config validate {path} shows the same",
-        )  # fmt: skip
+        )
         self.report = report
 
 
@@ -78,15 +79,19 @@ def read(path: Path, sharing: Path | None = None) -> ExtenderConfiguration:
     documents = [document for document in loaded.documents if document.kind is FileKind.HIVED]
     if not documents or not isinstance(documents[0].data, dict):
         raise PaictlError(
-            "it has no hivedscheduler configuration", where=str(path),
+            "it has no hivedscheduler configuration",
+            where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
-        )  # fmt: skip
+        )
     section = _section_in(sharing) if sharing is not None else _section_of(loaded.documents)
     where = f"{sharing or path}: {SECTION}"
     return ExtenderConfiguration(
-        ClusterSpec.from_mapping(documents[0].data), digest, documents[0].source.text, read_sharing(section, where),
+        ClusterSpec.from_mapping(documents[0].data),
+        digest,
+        documents[0].source.text,
+        read_sharing(section, where),
         json.dumps(section, sort_keys=True, default=str),
-    )  # fmt: skip
+    )
 
 
 def check_devices(spec: ClusterSpec, mode: str, where: Path) -> None:
@@ -95,8 +100,9 @@ def check_devices(spec: ClusterSpec, mode: str, where: Path) -> None:
     if divided and read_options(mode)[0] is not DeviceMode.ENVIRONMENT:
         raise PaictlError(
             text("leaf cells {name} are MIG instances, and claims only know whole GPUs", name=divided),
-            where=str(where), hint="use --devices environment",
-        )  # fmt: skip
+            where=str(where),
+            hint="use --devices environment",
+        )
 
 
 def _section_of(documents: Iterable[Document]) -> object:

@@ -51,8 +51,11 @@ def _missing(core: DoorCore, members: list[PodEntry]) -> str:
     return counted(
         "waits for {count} more pod of its group: {seen} of {total} were seen (group {group})",
         "waits for {count} more pods of its group: {seen} of {total} were seen (group {group})",
-        left, seen=len(members), total=total, group=first.request.group,
-    )  # fmt: skip
+        left,
+        seen=len(members),
+        total=total,
+        group=first.request.group,
+    )
 
 
 def tell_missing(core: DoorCore) -> None:

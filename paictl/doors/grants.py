@@ -62,22 +62,32 @@ class Grants:
             owner = JOBS_NAMESPACE
         if holder not in ("", namespace) and slash and owner == namespace:
             return RequestError(
-                pod, "affinityGroup.name",
+                pod,
+                "affinityGroup.name",
                 text("the name {group} is in use in another namespace until the pods there have ended", group=group),
-            )  # fmt: skip
+            )
         if holder not in ("", namespace):
             return RequestError(
-                pod, "affinityGroup.name",
-                text("the name {group} is in use in another namespace: begin it with {namespace}/",
-                     group=group, namespace=namespace),
-            )  # fmt: skip
+                pod,
+                "affinityGroup.name",
+                text(
+                    "the name {group} is in use in another namespace: begin it with {namespace}/",
+                    group=group,
+                    namespace=namespace,
+                ),
+            )
         if not slash or owner == namespace or owner not in self._by_namespace:
             return None
         return RequestError(
-            pod, "affinityGroup.name",
-            text("the name {group} belongs to groups of namespace {owner}: begin it with {namespace}/",
-                 group=group, owner=owner, namespace=namespace),
-        )  # fmt: skip
+            pod,
+            "affinityGroup.name",
+            text(
+                "the name {group} belongs to groups of namespace {owner}: begin it with {namespace}/",
+                group=group,
+                owner=owner,
+                namespace=namespace,
+            ),
+        )
 
     def allow(self, namespace: str, vc: str) -> bool:
         """Whether the pods of a namespace may use a virtual cluster."""
@@ -91,14 +101,17 @@ class Grants:
         names = self._by_namespace.get(namespace, ())
         value = ",".join((*names, vc))
         return RequestError(
-            pod, GRANTED,
+            pod,
+            GRANTED,
             text(
                 "namespace {namespace} was not granted virtual cluster {vc} (granted: {names}). "
                 "A cluster administrator can grant it: {command}",
-                namespace=namespace, vc=vc, names=", ".join(names) or text("none"),
+                namespace=namespace,
+                vc=vc,
+                names=", ".join(names) or text("none"),
                 command=f"kubectl annotate namespace {namespace} --overwrite '{GRANTED}={value}'",
             ),
-        )  # fmt: skip
+        )
 
 
 # --- running pods under a name of others
@@ -165,7 +178,12 @@ def _alone(request: PodRequest, info: BindInfo) -> RunningPod:
         return RunningPod(replace(request, group=f"{request.group} ({request.uid})"), replace(info, members=()))
     place = PodPlacement(info.node, devices, ("",) * len(devices))
     lone = replace(
-        request, group=f"{request.group} ({request.uid})", priority=OPPORTUNISTIC, pinned_id="", repair=False,
-        members=((len(devices), 1),), leaf_number=len(devices),
-    )  # fmt: skip
+        request,
+        group=f"{request.group} ({request.uid})",
+        priority=OPPORTUNISTIC,
+        pinned_id="",
+        repair=False,
+        members=((len(devices), 1),),
+        leaf_number=len(devices),
+    )
     return RunningPod(lone, BindInfo(info.node, devices, info.chain, ((place,),)))

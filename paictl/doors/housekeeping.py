@@ -212,12 +212,16 @@ def unasked(core: DoorCore) -> list[PodRef]:
             return []
         versions, now = (core.book.engine.version, core.usage.version), core.clock()
         pods = [
-            entry for entry in core.table
-            if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
-            and entry.examined != versions and _waits(core, entry)
+            entry
+            for entry in core.table
+            if entry.lacks_room
+            and entry.reading is not None
+            and entry.reading.request.priority >= 0
+            and entry.examined != versions
+            and _waits(core, entry)
             and entry.ref.uid not in core.book.engine.state.groups.waiting
             and entry.asked_at < now - BUSY[0]
-        ]  # fmt: skip
+        ]
         return [entry.ref for entry in _in_turn(core, pods)[:MOST]]
 
 

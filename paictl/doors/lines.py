@@ -157,9 +157,12 @@ class DoorLines:
         return [
             WaitingPod(entry.reading.request, entry.limit, entry.created)
             for entry in pods.values()
-            if entry.reading is not None and not entry.deleting and not entry.reservation
-            and self._rules.covers(entry.reading.request) and self.in_line(entry)
-        ]  # fmt: skip
+            if entry.reading is not None
+            and not entry.deleting
+            and not entry.reservation
+            and self._rules.covers(entry.reading.request)
+            and self.in_line(entry)
+        ]
 
 
 class DoorEnds:

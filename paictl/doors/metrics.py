@@ -62,9 +62,12 @@ class DoorMetrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self.core = core
         self.seconds = Histogram(
-            f"{self.prefix}_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
-            registry=self.registry, buckets=BUCKETS,
-        )  # fmt: skip
+            f"{self.prefix}_request_seconds",
+            "Seconds from a whole request to its answer.",
+            ("verb",),
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
         self.errors: Counter[str] = Counter()
         """Requests by verb that were answered with an error."""
         self.terms = 0
@@ -165,9 +168,10 @@ class FigureFamilies:
         if sharing.lent:
             yield self._gauge(
                 "recent_opportunistic_hours",
-                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.", "vc",
+                "Device hours without a guarantee, decayed, by which opportunistic gangs are ordered.",
+                "vc",
                 {vc: amount / HOUR for vc, amount in sorted(sharing.lent.items())},
-            )  # fmt: skip
+            )
         yield from self._of_lines(ahead.starts, ahead.promised)
         yield from self._of_moves(ahead.moves, ahead.planned)
         yield self._gauge("pods", "Pods that hold devices.", "state", figures.holding)
@@ -179,13 +183,17 @@ class FigureFamilies:
         yield self._gauge("maintenance_windows", "Maintenance windows by state.", "state", ahead.windows)
         yield self._gauge("reservations", "Reservations by state.", "state", ahead.reserved)
         yield self._gauge(
-            "reservation_short_cells", "Reserved cells that will not be free in time.", "reservation",
+            "reservation_short_cells",
+            "Reserved cells that will not be free in time.",
+            "reservation",
             dict(sorted(ahead.short.items())),
-        )  # fmt: skip
+        )
         yield self._gauge(
-            "guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.", "vc",
+            "guarantees_at_risk",
+            "Preassigned cells of a VC that only bad hardware can serve.",
+            "vc",
             dict(sorted(hardware.at_risk.items())),
-        )  # fmt: skip
+        )
 
     def of_cells(self, counts: CellCounts) -> Iterator[Metric]:
         """Cells of tenants, and free ones."""
@@ -220,9 +228,10 @@ class FigureFamilies:
         """Backfill: the promises to gangs in line, by virtual cluster."""
         yield self._gauge(
             "promised_start_timestamp_seconds",
-            "When the first gang in line of a virtual cluster with backfill starts at the latest.", "vc",
+            "When the first gang in line of a virtual cluster with backfill starts at the latest.",
+            "vc",
             dict(sorted(starts.items())),
-        )  # fmt: skip
+        )
         yield self._gauge(
             "promised_starts", "Waiting gangs with a promised start.", "vc", dict(sorted(promised.items()))
         )
@@ -230,21 +239,32 @@ class FigureFamilies:
     def _of_moves(self, moves: Mapping[str, MoveTotal], planned: Mapping[str, int]) -> Iterator[Metric]:
         """Defragmentation, which clients carry out: what the cluster says that it came to, by who paid."""
         for name, help_text, values in (
-            ("defrag_moves", "Gangs moved to make room for larger ones.",
-             {vc: float(total.gangs) for vc, total in moves.items()}),
-            ("defrag_lost_device_seconds", "Device time of work that gangs lost by such moves.",
-             {vc: total.lost / 1000 for vc, total in moves.items()}),
-            ("defrag_moves_failed", "Gangs that were evicted to be moved and did not run again in time.",
-             {vc: float(total.failed) for vc, total in moves.items()}),
-        ):  # fmt: skip
+            (
+                "defrag_moves",
+                "Gangs moved to make room for larger ones.",
+                {vc: float(total.gangs) for vc, total in moves.items()},
+            ),
+            (
+                "defrag_lost_device_seconds",
+                "Device time of work that gangs lost by such moves.",
+                {vc: total.lost / 1000 for vc, total in moves.items()},
+            ),
+            (
+                "defrag_moves_failed",
+                "Gangs that were evicted to be moved and did not run again in time.",
+                {vc: float(total.failed) for vc, total in moves.items()},
+            ),
+        ):
             family = CounterMetricFamily(f"{self.prefix}_{name}", help_text, labels=["vc"])
             for vc, value in sorted(values.items()):
                 family.add_metric([vc], value)
             yield family
         yield self._gauge(
             "defrag_planned_weight_device_seconds",
-            "What the plan of moves that is carried out is expected to cost.", "vc", dict(sorted(planned.items())),
-        )  # fmt: skip
+            "What the plan of moves that is carried out is expected to cost.",
+            "vc",
+            dict(sorted(planned.items())),
+        )
 
     def _gauge(self, name: str, help_text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
         """A family with one label."""
@@ -282,9 +302,10 @@ class FigureFamilies:
 
     def _of_cells(self, cells: Counter[CellKey]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(
-            f"{self.prefix}_cells", "Cells of virtual clusters by cell type, level and state.",
+            f"{self.prefix}_cells",
+            "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
-        )  # fmt: skip
+        )
         for place in sorted({key[:3] for key in cells}):
             for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
                 family.add_metric([*place, cell_state], cells[*place, cell_state])
@@ -356,18 +377,29 @@ def figures(core: DoorCore) -> SchedulerFigures:
         pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
         allowances, now = core.allowances, windows.now_of(core)
         sharing = SharingFigures(
-            tuple(allowances.states()), tuple(allowances.holders()), tuple(allowances.borrowers()),
-            tuple(allowances.lenders()), allowances.lent_lately(), tuple(allowances.departments()),
-        )  # fmt: skip
+            tuple(allowances.states()),
+            tuple(allowances.holders()),
+            tuple(allowances.borrowers()),
+            tuple(allowances.lenders()),
+            allowances.lent_lately(),
+            tuple(allowances.departments()),
+        )
         starts, promised = (core.starts.times(), core.starts.numbers()) if core.is_open else ({}, {})
         ahead = AheadFigures(
-            windows.counts(core), core.starts.reservations(), core.starts.short() if core.is_open else {},
-            starts, promised, core.windows.moves, planned_weights(core.windows.moves, now),
-        )  # fmt: skip
+            windows.counts(core),
+            core.starts.reservations(),
+            core.starts.short() if core.is_open else {},
+            starts,
+            promised,
+            core.windows.moves,
+            planned_weights(core.windows.moves, now),
+        )
         hardware = HardwareFigures(
-            len(core.health.nodes), len(core.health.bad), sum(map(len, core.health.bad_devices.values())),
+            len(core.health.nodes),
+            len(core.health.bad),
+            sum(map(len, core.health.bad_devices.values())),
             cells_at_risk(core.book.engine.state),
-        )  # fmt: skip
+        )
     return SchedulerFigures(reasons, {state: pods[state] for state in ("assumed", "bound")}, sharing, ahead, hardware)
 
 

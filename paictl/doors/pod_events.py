@@ -21,10 +21,17 @@ SHOWN = 3
 """Names in a list before the rest is only counted."""
 
 
-VITAL: Final = frozenset({
-    "Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown", "DeviceEvicted", "MaintenanceEvicted",
-    "MemberLost",
-})  # fmt: skip
+VITAL: Final = frozenset(
+    {
+        "Preempted",
+        "BudgetOverruled",
+        "GuaranteeLost",
+        "DevicesUnknown",
+        "DeviceEvicted",
+        "MaintenanceEvicted",
+        "MemberLost",
+    }
+)
 """Reasons of events that are sent until the API server accepts them: evictions, and promises that are not kept."""
 
 
@@ -53,9 +60,11 @@ def refused(pod: PodRef, error: RequestError) -> PodEvent:
 def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
     """A pod runs, but on which devices is unknown."""
     return PodEvent(
-        pod, "DevicesUnknown", f"the scheduler does not know its devices and may give them away: {error.message}",
+        pod,
+        "DevicesUnknown",
+        f"the scheduler does not know its devices and may give them away: {error.message}",
         warning=True,
-    )  # fmt: skip
+    )
 
 
 def set_apart(pod: PodRef, error: RequestError) -> PodEvent:

@@ -44,9 +44,12 @@ def door_of(pod: Mapping[str, Any]) -> str:
         )
     if pod_limit(pod, ENABLE) > 0:
         raise PaictlError(
-            text("it has the gate {gate} and the limit {limit}, which no node provides: remove the limit",
-                 gate=GATE, limit=ENABLE)
-        )  # fmt: skip
+            text(
+                "it has the gate {gate} and the limit {limit}, which no node provides: remove the limit",
+                gate=GATE,
+                limit=ENABLE,
+            )
+        )
     return text("gates ({gate}), then {scheduler}", gate=GATE, scheduler=scheduler)
 
 
@@ -105,8 +108,11 @@ def _claims(
         if template not in templates:
             if templates:
                 names = ", ".join(templates)
-                raise ClaimError(text("{kind} {name} is not in the file, which has {names}",
-                                      kind=TEMPLATE, name=template, names=names))  # fmt: skip
+                raise ClaimError(
+                    text(
+                        "{kind} {name} is not in the file, which has {names}", kind=TEMPLATE, name=template, names=names
+                    )
+                )
             unknown.append(str(template))
             continue
         owner = {"kind": "Pod", "uid": uid, "controller": True}

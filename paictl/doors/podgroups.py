@@ -72,8 +72,10 @@ class PodGroups:
         """A group was added or changed; returns the pods to read again."""
         before, self.known[group.key] = self.known.get(group.key), group
         is_same = before is not None and (before.uid, before.size, before.topology) == (
-            group.uid, group.size, group.topology
-        )  # fmt: skip
+            group.uid,
+            group.size,
+            group.topology,
+        )
         return [] if is_same else self._reset_gang(group.key)
 
     def remove(self, key: str) -> list[Pod]:

@@ -57,9 +57,10 @@ def suggested(
 def _widened(core: DoorCore, entry: PodEntry, request: PodRequest, offered: frozenset[str]) -> frozenset[str]:
     lower = _lower(core, request)
     candidates = offered | {
-        node for node, uids in lower.items()
+        node
+        for node, uids in lower.items()
         if node not in offered and node in core.promised and _usable(core, entry, node, uids)
-    }  # fmt: skip
+    }
     for _ in range(ROUNDS):
         if candidates <= offered:
             break

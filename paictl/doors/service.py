@@ -158,10 +158,16 @@ class DoorService:
                 pod_groups=self._pod_groups or "",
             )
             self.current = self.term_type(
-                self.client, self.read.spec, options, self.record,
-                remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
-                accounts=self.settings.accounts, maintenance=self.settings.maintenance,
-            )  # fmt: skip
+                self.client,
+                self.read.spec,
+                options,
+                self.record,
+                remaining=self.leadership.remaining,
+                delete_after=self.settings.delete_after,
+                times=self.settings.times,
+                accounts=self.settings.accounts,
+                maintenance=self.settings.maintenance,
+            )
             self.metrics.terms += 1
             self.current.start()
             with self.current.core.lock:  # to read the state may settle it

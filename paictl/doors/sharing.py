@@ -45,9 +45,11 @@ class DoorSharing:
         self._unguaranteed = LentDevices(self._user)
         self._used = DevicesInUse()
         counters = (
-            (self._held, rules.limits), (self._borrowed, rules.borrowing), (self._unguaranteed, rules.order),
+            (self._held, rules.limits),
+            (self._borrowed, rules.borrowing),
+            (self._unguaranteed, rules.order),
             (self._used, rules.departments or rules.lending or rules.spares),
-        )  # fmt: skip
+        )
         self._counters: list[DevicesBy[Any]] = [counter for counter, rule in counters if rule]
         """The counters that some rule needs."""
         self.recent: RecentUse | None = None
@@ -120,10 +122,7 @@ class DoorSharing:
 
     def _obstacle(self, request: PodRequest, user: str, now: float) -> str:
         spares = self.rules.spares
-        promise = (
-            spares.use(request.vc, self._by_vc, self._used.devices)
-            if spares and request.guaranteed else None
-        )  # fmt: skip
+        promise = spares.use(request.vc, self._by_vc, self._used.devices) if spares and request.guaranteed else None
         lent = None if request.guaranteed else self._lent()  # only matters to gangs that borrow
         use = SharingUse(self.month, self._held.devices, self._borrowed.devices, promise, lent)
         return self.rules.obstacle(request, user, use, datetime.fromtimestamp(now, UTC))
@@ -142,9 +141,7 @@ class DoorSharing:
     def renew(self, month: Used) -> bool:
         """Update the month's use; whether other gangs are held back than before."""
         first, self.month, self._answer = self.month is None, month, None
-        holding = frozenset(
-            (state.budget.vc, state.budget.user, state.user) for state in self.states() if state.holds
-        )  # fmt: skip
+        holding = frozenset((state.budget.vc, state.budget.user, state.user) for state in self.states() if state.holds)
         changed, self._holding = holding != self._holding, holding
         return first or changed
 

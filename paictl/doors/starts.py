@@ -48,9 +48,12 @@ class DoorStarts:
         self.renewed: Callable[[], None] = lambda: None
         """Called when the gangs with promises change: those that waited for them may start."""
         self.turns = DoorTurns(
-            table, engine, lambda: self.now,
-            in_line=lambda entry: self.lines.in_line(entry), fits=lambda gang: self._foresight().fits(gang),
-        )  # fmt: skip
+            table,
+            engine,
+            lambda: self.now,
+            in_line=lambda entry: self.lines.in_line(entry),
+            fits=lambda gang: self._foresight().fits(gang),
+        )
         """The order of opportunistic gangs."""
         self.changes = 0
         """Counts changes that may affect which gangs wait; maintained by the core."""
@@ -115,8 +118,10 @@ class DoorStarts:
             return []
         holders = {
             promise.group: promise.gang.request.uid
-            for starts in self.starts().values() for promise in starts.promises if promise.group in self._announced
-        }  # fmt: skip
+            for starts in self.starts().values()
+            for promise in starts.promises
+            if promise.group in self._announced
+        }
         rows: list[tuple[PodRef, Millis | None]] = []
         for group, uid in holders.items():
             entry = self._table.by_uid.get(uid)
@@ -194,9 +199,11 @@ class DoorStarts:
 
     def short(self) -> dict[str, int]:
         """Cells that reservations will lack as things stand, by name."""
-        return {} if self.reserved is None else {
-            name: short for name, (_, short) in state_of(self.reserved, self._foresight()).items()
-        }  # fmt: skip
+        return (
+            {}
+            if self.reserved is None
+            else {name: short for name, (_, short) in state_of(self.reserved, self._foresight()).items()}
+        )
 
     # --- promises
 
@@ -221,9 +228,12 @@ class DoorStarts:
         if self._ready:
             self._ready = {group: since for group, since in self._ready.items() if self.lines.has(group)}
         settled, changed = self._backfill.renew(
-            self._engine, now, self._windows.current,
-            lambda: {vc: self._first(vc, line) for vc, line in lines.items()}, vcs,
-        )  # fmt: skip
+            self._engine,
+            now,
+            self._windows.current,
+            lambda: {vc: self._first(vc, line) for vc, line in lines.items()},
+            vcs,
+        )
         for promise in (promise for starts in settled.values() for promise in starts.promises):
             if promise.at is not None and promise.at <= now:
                 self._ready[promise.group] = min(now, self._ready.get(promise.group, now))  # the clock may be set back
@@ -307,9 +317,12 @@ class DoorStarts:
             return behind(starts)
         placed = self._engine.state.groups.by_name
         return start_of(
-            self._foresight(), promise, starts, UNIX,
+            self._foresight(),
+            promise,
+            starts,
+            UNIX,
             lambda name: name if name in placed else self.lines.key(name)[1],
-        )  # fmt: skip
+        )
 
     def news(self) -> list[PodEvent]:
         """Events for pods whose gang has a new promise, or one that no longer holds."""

@@ -34,9 +34,14 @@ class DoorTurns:
     """The order of one core's opportunistic gangs."""
 
     def __init__(
-        self, table: PodTable, engine: Engine, now: Callable[[], Millis], *,
-        in_line: Callable[[PodEntry], bool], fits: Callable[[LineGang], bool],
-    ) -> None:  # fmt: skip
+        self,
+        table: PodTable,
+        engine: Engine,
+        now: Callable[[], Millis],
+        *,
+        in_line: Callable[[PodEntry], bool],
+        fits: Callable[[LineGang], bool],
+    ) -> None:
         self.standing: Callable[[], Turns | None] = lambda: None
         """The current order; None: no order is configured."""
         self.in_line = in_line

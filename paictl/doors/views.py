@@ -34,10 +34,15 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 PATHS: Final = (
-    "/", "/v1/extender/filter", "/v1/extender/bind", "/v1/extender/preempt", "/v1/inspect/affinitygroups/",
-    "/v1/inspect/clusterstatus", "/v1/inspect/clusterstatus/physicalcluster",
+    "/",
+    "/v1/extender/filter",
+    "/v1/extender/bind",
+    "/v1/extender/preempt",
+    "/v1/inspect/affinitygroups/",
+    "/v1/inspect/clusterstatus",
+    "/v1/inspect/clusterstatus/physicalcluster",
     "/v1/inspect/clusterstatus/virtualclusters/",
-)  # fmt: skip
+)
 """HiveD's answer to ``GET /``."""
 
 
@@ -192,10 +197,12 @@ def _maintenance(core: DoorCore, entry: PodEntry) -> Json | None:
         "Pod {pod} waits for maintenance: it would still be running when the maintenance starts.", pod=entry.ref.key
     )
     return {
-        "situation": "maintenance", "group": request.group, "longest": explanation.longest,
+        "situation": "maintenance",
+        "group": request.group,
+        "longest": explanation.longest,
         "text": [head, *map(_indented, closing_lines(explanation.windows)), *longest],
         "windows": [asdict(window) for window in explanation.windows],
-    }  # fmt: skip
+    }
 
 
 def _running(core: DoorCore, entry: PodEntry) -> Json:
@@ -209,9 +216,14 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
         migs = isolation_text(info.devices, instances)
         devices = text("{instances} (leaf cells {cells})", instances=migs, cells=devices)
     lines = [
-        text("Pod {pod} runs on node {node}, devices {devices} (group {group}).",
-             pod=entry.ref.key, node=info.node, devices=devices, group=name)
-    ]  # fmt: skip
+        text(
+            "Pod {pod} runs on node {node}, devices {devices} (group {group}).",
+            pod=entry.ref.key,
+            node=info.node,
+            devices=devices,
+            group=name,
+        )
+    ]
     hold = "opportunistic" if booked.request.priority < 0 else "guaranteed"
     if affinity_group is not None and affinity_group.priority >= 0 and not pod_events.guaranteed(affinity_group):
         hold = "lazily preempted" if affinity_group.virtual is None else "unaccounted"
@@ -233,12 +245,17 @@ def _running(core: DoorCore, entry: PodEntry) -> Json:
         reason = reclaim.obstacle_on(core, entry, info.node)
         lines.append(
             text("  It is not bound yet: node {node} would not take it now: {why}.", node=info.node, why=reason)
-            if reason else text("  Kubernetes has not confirmed the binding yet.")
-        )  # fmt: skip
+            if reason
+            else text("  Kubernetes has not confirmed the binding yet.")
+        )
     return {
-        "situation": "running" if booked.bound else "assumed", "group": name, "node": info.node,
-        "devices": list(info.devices), "hold": hold, "text": lines,
-    }  # fmt: skip
+        "situation": "running" if booked.bound else "assumed",
+        "group": name,
+        "node": info.node,
+        "devices": list(info.devices),
+        "hold": hold,
+        "text": lines,
+    }
 
 
 def _indented(line: str) -> Text:
@@ -251,9 +268,10 @@ def picture(core: DoorCore, cluster: str) -> Picture:
     with core.sharing() as give_way:
         state, now = core.book.engine.state, from_unix(core.wall())
         waiting = [
-            entry for entry in core.table
+            entry
+            for entry in core.table
             if entry.reading is not None and entry.cached is not None and not entry.cached.node
-        ]  # fmt: skip
+        ]
         cells = inspection.inspect(state, between=give_way)
         return Picture(
             cluster=cluster,
@@ -299,18 +317,31 @@ def _jobs(core: DoorCore, waiting: list[PodEntry], now: datetime) -> list[JobVie
         used = sum(size for (size, _), row in zip(gang.members, gang.pods, strict=True) for uid in row if uid)
         running = JobState.WAITING if gang.state is GroupState.PREEMPTING else JobState.RUNNING
         shown[gang.name] = JobView(
-            gang.name, gang.vc, str(gang.priority), running, now, devices, now if used else None,
-            number=len(shown) + 1, used=used,
-        )  # fmt: skip
+            gang.name,
+            gang.vc,
+            str(gang.priority),
+            running,
+            now,
+            devices,
+            now if used else None,
+            number=len(shown) + 1,
+            used=used,
+        )
     for entry in waiting:
         if entry.reading is None or entry.cached is None or entry.reading.request.group in shown:
             continue
         request = entry.reading.request
         devices = sum(size * number for size, number in request.members)
         shown[request.group] = JobView(
-            request.group, request.vc, str(request.priority), JobState.WAITING, now, devices,
-            number=len(shown) + 1, reason=entry.cached.reason,
-        )  # fmt: skip
+            request.group,
+            request.vc,
+            str(request.priority),
+            JobState.WAITING,
+            now,
+            devices,
+            number=len(shown) + 1,
+            reason=entry.cached.reason,
+        )
     return list(shown.values())
 
 

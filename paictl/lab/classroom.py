@@ -184,9 +184,14 @@ class Classroom:
         return self._standing(lab, student, cluster, sent_requests, jobs, events)
 
     def _standing(
-        self, lab: Lab, student: Student, cluster: Cluster, sent_requests: Sequence[requests.AskedRequest],
-        jobs: Sequence[JobView], events: Sequence[Event],
-    ) -> Standing:  # fmt: skip
+        self,
+        lab: Lab,
+        student: Student,
+        cluster: Cluster,
+        sent_requests: Sequence[requests.AskedRequest],
+        jobs: Sequence[JobView],
+        events: Sequence[Event],
+    ) -> Standing:
         own_jobs = [job for job in jobs if job.key.startswith(f"{student.user}~")]
         own = [event for event in events if event.subject.startswith(f"job/{student.user}~")]
         observation = Observation(
@@ -195,8 +200,9 @@ class Classroom:
         )
         done = {task.id: holds(observation, task_of(task, student).expect) for task in lab.in_class}
         states = {state: sum(job.state is state for job in own_jobs) for state in JobState}
-        return Standing(student, done, {state: number for state, number in states.items() if number},
-                        self.report_of(student.user))  # fmt: skip
+        return Standing(
+            student, done, {state: number for state, number in states.items() if number}, self.report_of(student.user)
+        )
 
     # --- reports
 

@@ -96,10 +96,12 @@ def printing_only(line: str) -> str:
 _PER_NAME: Final = frozenset(
     (group, verb)
     for group, verbs in (
-        ("service", "start stop restart refresh"), ("job", "submit stop"), ("node", "cordon uncordon fail heal"),
+        ("service", "start stop restart refresh"),
+        ("job", "submit stop"),
+        ("node", "cordon uncordon fail heal"),
     )
     for verb in verbs.split()
-)  # fmt: skip
+)
 """Commands that do to several names what they would do to each."""
 
 

@@ -104,9 +104,17 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
     left_out = _left_out(session, check, done) if stuck else ()
     reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
-        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=stranger_names, stuck=stuck, left_out=left_out,
-        stopped=stopped, never_came=_never_came(observation, check), reported=reported,
-    )  # fmt: skip
+        check,
+        CheckStatus.FAILED,
+        verdict,
+        guesses=guesses,
+        strangers=stranger_names,
+        stuck=stuck,
+        left_out=left_out,
+        stopped=stopped,
+        never_came=_never_came(observation, check),
+        reported=reported,
+    )
 
 
 def _is_reported(finding: Mismatch) -> bool:
@@ -118,8 +126,13 @@ def _stopped(session: Session, observation: Observation, check: Check) -> tuple[
     """Names of the lab's jobs that were stopped before a check, though no step up to its own stops them."""
     lab = session.lab
     steps = lab.steps[: lab.step_ids.index(check.after) + 1]
-    step_words = {word for step in steps for line in (*step.commands, *step.done_by(step.solution))
-             if line.startswith("paictl job stop ") for word in line.split()[VERB:]}  # fmt: skip
+    step_words = {
+        word
+        for step in steps
+        for line in (*step.commands, *step.done_by(step.solution))
+        if line.startswith("paictl job stop ")
+        for word in line.split()[VERB:]
+    }
     stopped = (job.key.partition("~")[2] for job in observation.jobs if job.state is JobState.STOPPED)
     return tuple(name for name in stopped if name in lab.job_names and name not in step_words)
 

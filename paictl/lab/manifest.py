@@ -187,13 +187,17 @@ class Lab:
         names: set[str] = set()
         for path in self.files():
             names.update(re.findall(r"^name: *([\w-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
-        for statement in (*(statement for check in self.checks for statement in check.expect),
-                          *(statement for miss in self.near_misses for statement in miss.when)):  # fmt: skip
+        for statement in (
+            *(statement for check in self.checks for statement in check.expect),
+            *(statement for miss in self.near_misses for statement in miss.when),
+        ):
             names.update(_jobs_in(statement))
         acts = [act for miss in self.near_misses for act in miss.acts.values()]
-        lines = [*(line for step in self.steps for line in step.commands),
-                 *(line for step in self.steps for line in step.solution.commands or ()),
-                 *(line for act in acts for line in act.commands or ())]  # fmt: skip
+        lines = [
+            *(line for step in self.steps for line in step.commands),
+            *(line for step in self.steps for line in step.solution.commands or ()),
+            *(line for act in acts for line in act.commands or ()),
+        ]
         names.update(name for line in lines for name in re.findall(r"--name[ =]([\w-]+)", line))
         return frozenset(names)
 
@@ -266,9 +270,10 @@ def read_lab(folder: Path) -> Lab:
     report = validate(loaded, Choice(severity=Severity.ERROR))
     for problem in report.problems:
         raise PaictlError(
-            problem.message, where=f"{path}:{problem.place.line}:{problem.place.column}",
+            problem.message,
+            where=f"{path}:{problem.place.line}:{problem.place.column}",
             hint=f"all of them: paictl config validate {path}",
-        )  # fmt: skip
+        )
     data = next(loaded.documents).data
     lab = _lab(folder, data if isinstance(data, dict) else {})
     if lab.id != folder.name:
@@ -336,11 +341,15 @@ def _is_character(character: str) -> bool:
 def _step(row: Mapping[str, Any]) -> Step:
     there = {name: value for name, value in row.items() if name != "there"} | row["there"] if "there" in row else None
     return Step(
-        row["id"], _text(row["text"]), tuple(row["commands"]),
-        tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
-        _text(row["predict"]) if "predict" in row else None, _text(row["guess"]) if "guess" in row else None,
+        row["id"],
+        _text(row["text"]),
+        tuple(row["commands"]),
+        tuple(_text(hint) for hint in row.get("hints", ())),
+        _act(row.get("solution", {})),
+        _text(row["predict"]) if "predict" in row else None,
+        _text(row["guess"]) if "guess" in row else None,
         None if there is None else _step(there),
-    )  # fmt: skip
+    )
 
 
 def _act(row: Mapping[str, Any]) -> Act:
@@ -352,6 +361,10 @@ def _act(row: Mapping[str, Any]) -> Act:
 def _near_miss(row: Mapping[str, Any]) -> NearMiss:
     acts = {name: _act(act) for name, act in row.get("steps", {}).items()}
     return NearMiss(
-        row["id"], _text(row["says"]), tuple(row["fails"]), statements(row.get("when", ())), acts,
+        row["id"],
+        _text(row["says"]),
+        tuple(row["fails"]),
+        statements(row.get("when", ())),
+        acts,
         tuple(row.get("order", ())),
-    )  # fmt: skip
+    )

@@ -131,6 +131,4 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         way_on = _WAYS_ON.get(error.errno or 0, "unwritable")
-        raise LabError(
-            "unwritable", hint_key=way_on, where=str(path), reason=error.strerror or str(error)
-        ) from None  # fmt: skip
+        raise LabError("unwritable", hint_key=way_on, where=str(path), reason=error.strerror or str(error)) from None

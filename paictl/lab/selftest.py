@@ -85,8 +85,10 @@ def _manifest_problems(lab: Lab) -> Iterator[str]:
     expected = {(check.after, statement.says["step"]) for check, statement in predictions}
     guessed = {(step.id, step.id) for step in lab.steps if step.guess is not None}
     yield from (f"no check after {step} wants its prediction" for step, _ in sorted(guessed - expected))
-    yield from (f"a check after {after} wants a prediction of {step} without a guess"
-                for after, step in sorted(expected - guessed))  # fmt: skip
+    yield from (
+        f"a check after {after} wants a prediction of {step} without a guess"
+        for after, step in sorted(expected - guessed)
+    )
 
 
 def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:

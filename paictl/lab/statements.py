@@ -39,8 +39,11 @@ def job(observation: Observation, says: Says) -> Iterator[Mismatch]:
         "running": sum(task.state == "Running" for task in view.tasks),
     }
     words = {
-        "state": view.state.value, "vc": view.vc, "priority": view.priority, "user": view.key.partition("~")[0],
-    }  # fmt: skip
+        "state": view.state.value,
+        "vc": view.vc,
+        "priority": view.priority,
+        "user": view.key.partition("~")[0],
+    }
     for key, expected in says.items():
         if key in words:
             yield exact(subject, {"vc": "virtual cluster"}.get(key, key), expected, words[key])
@@ -123,8 +126,9 @@ def events(observation: Observation, says: list[Says]) -> Iterator[Mismatch]:
         yield Mismatch(True, message("events"), "happened", expected, expected)
     else:
         so_far = joined("join.then", map(_event_text, says[:matched]))
-        yield Mismatch(False, message("events"), "happened", expected,
-                      message("only", what=so_far) if matched else NOTHING)  # fmt: skip
+        yield Mismatch(
+            False, message("events"), "happened", expected, message("only", what=so_far) if matched else NOTHING
+        )
 
 
 def never(observation: Observation, says: Says) -> Iterator[Mismatch]:
@@ -418,13 +422,23 @@ def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator
     document = next(iter(load_memory({says["name"]: written}).documents))
     if "key" in says:
         has = isinstance(document.data, dict) and document.data.get(says["key"]) not in (None, "")
-        yield Mismatch(has, subject, "", message("holds", what=quoted(f"{says['key']}:")),
-                       message("holds-it" if has else "holds-it-not"))  # fmt: skip
+        yield Mismatch(
+            has,
+            subject,
+            "",
+            message("holds", what=quoted(f"{says['key']}:")),
+            message("holds-it" if has else "holds-it-not"),
+        )
     lines = {tuple(field.stripped for field in row.fields[:2]) for row in document.rows if not row.comment}
     for host, address in says.get("hosts", {}).items():
         listed = (host, address) in lines
-        yield Mismatch(listed, subject, "", message("holds", what=quoted(f"{host},{address}")),
-                       message("holds-it" if listed else "holds-it-not"))  # fmt: skip
+        yield Mismatch(
+            listed,
+            subject,
+            "",
+            message("holds", what=quoted(f"{host},{address}")),
+            message("holds-it" if listed else "holds-it-not"),
+        )
 
 
 def predicted(observation: Observation, says: Says) -> Iterator[Mismatch]:

@@ -54,10 +54,7 @@ def budgets(cluster: BudgetPorts, vc: str | None = None, user: str | None = None
     """
     rules = sharing_of(cluster)
     states = rules.budgets.states(used_now(cluster)) if rules.budgets else []
-    shown = (
-        state for state in states
-        if vc in (None, state.budget.vc) and (user is None or state.user in ("", user))
-    )  # fmt: skip
+    shown = (state for state in states if vc in (None, state.budget.vc) and (user is None or state.user in ("", user)))
     return BudgetReport(cluster.name, f"{cluster.now.astimezone(UTC):%Y-%m}", tuple(shown))
 
 
@@ -68,13 +65,18 @@ def as_data(report: BudgetReport) -> dict[str, object]:
         "month": report.month,
         "budgets": [
             {
-                "vc": state.budget.vc, "user": state.user, "deviceHours": state.budget.hours,
-                "usedDeviceMs": state.used, "percent": round(state.percent, 2), "warnAt": state.budget.warn_at,
-                "over": state.budget.over.value, "level": state.level.value,
+                "vc": state.budget.vc,
+                "user": state.user,
+                "deviceHours": state.budget.hours,
+                "usedDeviceMs": state.used,
+                "percent": round(state.percent, 2),
+                "warnAt": state.budget.warn_at,
+                "over": state.budget.over.value,
+                "level": state.level.value,
             }
             for state in report.states
         ],
-    }  # fmt: skip
+    }
 
 
 def sharing_of(cluster: Configuration) -> Sharing:
@@ -143,10 +145,13 @@ def _below_use(path: str, content: str, rules: Sharing, states: Iterable[BudgetS
         if state.level is BudgetLevel.SPENT and state.used:
             row = rows[rules.budgets.all.index(state.budget)]
             yield Problem(
-                place_of(row.get("device-hours") or row), "budget", "budget-below-use", Severity.WARNING,
+                place_of(row.get("device-hours") or row),
+                "budget",
+                "budget-below-use",
+                Severity.WARNING,
                 text("{said}: {effect}", said=state.sentence, effect=_effect(state.budget.over)),
                 text("raise it, or wait: it resets next month"),
-            )  # fmt: skip
+            )
 
 
 def _effect(over: OverBudget) -> Text:

@@ -39,9 +39,7 @@ class ServiceImage:
     services: tuple[str, ...]
 
 
-def service_images(
-    words: Iterable[str], folder: str = "", systems: Sequence[str] = ()
-) -> tuple[ServiceImage, ...]:  # fmt: skip
+def service_images(words: Iterable[str], folder: str = "", systems: Sequence[str] = ()) -> tuple[ServiceImage, ...]:
     """The images of services and of what these need to start, by name.
 
     `words` are names of services, `monitoring` or `all`. A `folder` of configuration says which images there are, of

@@ -101,10 +101,11 @@ def make_room(
             if not done and (not begun or isinstance(error, ConflictError)):
                 raise
             raise MovingError(
-                text("{done} of {all} gangs were moved: {reason}", done=done, all=len(plan.moves),
-                     reason=error.message),
+                text(
+                    "{done} of {all} gangs were moved: {reason}", done=done, all=len(plan.moves), reason=error.message
+                ),
                 hint=error.hint or "see what is left to do: paictl cluster defrag plan",
-            ) from None  # fmt: skip
+            ) from None
         finally:
             if begun:
                 _note_plan(cluster, {}, Millis(0))
@@ -133,8 +134,10 @@ def _check(cluster: DefragPorts, room: RoomOutcome, kept: list[str], *, exactly:
     assert room.plan is not None  # noqa: S101 - asked before
     why = cluster.outrun(replace(room.plan, moves=room.plan.moves[done:]), kept, exactly=exactly)
     if why:
-        raise ConflictError(text("the cluster has changed since the plan was made: {reason}", reason=why),
-                            hint="make a new one: paictl cluster defrag plan")  # fmt: skip
+        raise ConflictError(
+            text("the cluster has changed since the plan was made: {reason}", reason=why),
+            hint="make a new one: paictl cluster defrag plan",
+        )
 
 
 _Keeping: TypeAlias = tuple[Callable[[tuple[str, ...]], None], Sequence[MaintenanceWindow]]
@@ -172,8 +175,9 @@ def _move(cluster: DefragPorts, move: DefragMove, timeout: Millis) -> None:
     """Evict a gang and wait until it runs again, as a whole and with other pods; it may also have ended since."""
     gang = next((gang for gang in cluster.gangs() if gang.key == move.key), None)
     if gang is None or not gang.whole:
-        raise ConflictError(text("{gang} is not running any more", gang=move.key),
-                            hint="make a new plan: paictl cluster defrag plan")  # fmt: skip
+        raise ConflictError(
+            text("{gang} is not running any more", gang=move.key), hint="make a new plan: paictl cluster defrag plan"
+        )
     cluster.evict_gang(gang)
     moved = {uid for uid, _ in gang.pods}
     until = time.monotonic() + timeout / 1000
@@ -215,9 +219,12 @@ def room_lines(room: RoomOutcome) -> Iterator[Text]:
         yield text("{cells}: already free ({where}), nothing to move", cells=wanted, where=listed(room.plan.cells, 4))
     else:
         yield counted(
-            "{cells}: free after {count} move ({where})", "{cells}: free after {count} moves ({where})",
-            len(room.moves), cells=wanted, where=listed(room.plan.cells, 4),
-        )  # fmt: skip
+            "{cells}: free after {count} move ({where})",
+            "{cells}: free after {count} moves ({where})",
+            len(room.moves),
+            cells=wanted,
+            where=listed(room.plan.cells, 4),
+        )
         if not room.plan.exact:
             yield text("the search was cut short: cheaper moves may exist")
     if not room.plan.starts:
@@ -233,11 +240,18 @@ def _refused(room: RoomOutcome) -> Text:
         case Obstacle.NO_PLACE:
             return text("{cells}: no move frees them, because the moved gangs would have no other place", cells=wanted)
         case Obstacle.UNUSABLE if refusal.fixed:
-            return text("{cells}: at most {most} can be made free; these gangs cannot be moved: {gangs}",
-                        cells=wanted, most=refusal.most, gangs=listed(refusal.fixed, 4))  # fmt: skip
+            return text(
+                "{cells}: at most {most} can be made free; these gangs cannot be moved: {gangs}",
+                cells=wanted,
+                most=refusal.most,
+                gangs=listed(refusal.fixed, 4),
+            )
         case _:
-            return text("{cells}: at most {most} can be made free, because others are bad, reserved or in "
-                        "maintenance", cells=wanted, most=refusal.most)  # fmt: skip
+            return text(
+                "{cells}: at most {most} can be made free, because others are bad, reserved or in maintenance",
+                cells=wanted,
+                most=refusal.most,
+            )
 
 
 def room_name(room: RoomOutcome) -> str:

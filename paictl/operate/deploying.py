@@ -46,10 +46,15 @@ def skus_of(facts: Iterable[HostFacts]) -> list[MachineSku]:
     return [
         MachineSku(
             f"gpu{gpus}-cpu{cpus}-mem{memory}" if gpus else f"cpu{cpus}-mem{memory}",
-            gpus, cpus, Quantity(Decimal(memory), "Gi"), "nvidia.com/gpu" if gpus else "", "", tuple(hosts),
+            gpus,
+            cpus,
+            Quantity(Decimal(memory), "Gi"),
+            "nvidia.com/gpu" if gpus else "",
+            "",
+            tuple(hosts),
         )
         for (gpus, cpus, memory), hosts in sorted(kinds.items(), reverse=True)
-    ]  # fmt: skip
+    ]
 
 
 def make_configuration(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -> list[Path]:
@@ -75,8 +80,11 @@ def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
     push_plan = plan_push(cluster, order)
     versions = {configuration.number: configuration for configuration in cluster.configurations()}
     if push_plan.changes and versions and base_version(cluster, order, versions) is None:
-        message = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
-                       "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
+        message = text(
+            "cluster {cluster} has configuration version {version}, and it is not known whether these files are newer",
+            cluster=cluster.name,
+            version=max(versions),
+        )
         hint = text("compare: paictl config push -p DIR --dry-run; to push it anyway: paictl config push -p DIR")
         raise ConflictError(message, where=str(folder), hint=hint)
     return push_plan
@@ -164,9 +172,12 @@ class Started:
 
 
 def start_services(
-    cluster: Cluster, request: ServiceRequest, listen: Listener, say: Callable[[str], object],
+    cluster: Cluster,
+    request: ServiceRequest,
+    listen: Listener,
+    say: Callable[[str], object],
     patience: Patience | None = None,
-) -> Started:  # fmt: skip
+) -> Started:
     """Start services; those that run already are left alone."""
     prepared = prepare(cluster, request)
     for remark in prepared.plan.settled:

@@ -58,21 +58,28 @@ def data(answer: JobExplanation, language: str = "en") -> dict[str, Any]:
     if answer.scheduler is not None:
         moves = {"moves": answer.moves, "defragmentation": f"paictl cluster defrag plan {answer.room}"}
         return {
-            "job": answer.job, **to_data(answer.scheduler), **_start(answer), **(moves if answer.moves else {}),
-        }  # fmt: skip
+            "job": answer.job,
+            **to_data(answer.scheduler),
+            **_start(answer),
+            **(moves if answer.moves else {}),
+        }
     sentence, hint = plain(answer)
     return {
-        "job": answer.job, "state": answer.state.value, "situation": answer.situation.value,
-        "text": sentence.of(language), "hint": "" if hint is None else hint.of(language), **_start(answer),
+        "job": answer.job,
+        "state": answer.state.value,
+        "situation": answer.situation.value,
+        "text": sentence.of(language),
+        "hint": "" if hint is None else hint.of(language),
+        **_start(answer),
         **(
             {"windows": [asdict(window) for window in answer.windows], "longest": answer.longest}
-            if answer.windows else {}
+            if answer.windows
+            else {}
         ),
         **(
-            {"longest": answer.longest}
-            if answer.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}
+            {"longest": answer.longest} if answer.situation in (JobSituation.BACKFILL, JobSituation.RESERVATION) else {}
         ),
-    }  # fmt: skip
+    }
 
 
 def _start(answer: JobExplanation) -> dict[str, Any]:
@@ -84,16 +91,25 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
     """(text, hint) where the scheduler has not looked; the hint is for who types commands."""
     match answer.situation:
         case JobSituation.SERVICE_STOPPED:
-            sentence = text("job {job} waits because {service} is stopped: {consequence}", job=answer.job,
-                            service=answer.service, consequence=_without(answer.service))  # fmt: skip
+            sentence = text(
+                "job {job} waits because {service} is stopped: {consequence}",
+                job=answer.job,
+                service=answer.service,
+                consequence=_without(answer.service),
+            )
             return sentence, text("start it: paictl service start -n {service}", service=answer.service)
         case JobSituation.UNKNOWN_TERMS:
             return (
-                text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
-                     job=answer.job, reason=answer.reason),
-                text("stop it, and submit it again for cells that the configuration has: paictl job stop {job}",
-                     job=answer.job),
-            )  # fmt: skip
+                text(
+                    "job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
+                    job=answer.job,
+                    reason=answer.reason,
+                ),
+                text(
+                    "stop it, and submit it again for cells that the configuration has: paictl job stop {job}",
+                    job=answer.job,
+                ),
+            )
         case JobSituation.STARTING if answer.reason:
             return (
                 text("job {job} has its devices, but cannot start: {reason}", job=answer.job, reason=answer.reason),
@@ -101,14 +117,22 @@ def plain(answer: JobExplanation) -> tuple[Text, Text | None]:
             )
         case JobSituation.NOT_OFFERED | JobSituation.EXCLUDED:
             return (
-                text("job {job} waits although devices are free for it: kube-scheduler says {reason}",
-                     job=answer.job, reason=answer.reason) if answer.situation is JobSituation.NOT_OFFERED else
-                text("job {job} waits although devices are free for it: no node accepts its pods: {reason}",
-                     job=answer.job, reason=answer.reason),
-                text("stop it and request what its nodes have, or ask an administrator to add it: paictl job "
-                     "stop {job}",
-                     job=answer.job),
-            )  # fmt: skip
+                text(
+                    "job {job} waits although devices are free for it: kube-scheduler says {reason}",
+                    job=answer.job,
+                    reason=answer.reason,
+                )
+                if answer.situation is JobSituation.NOT_OFFERED
+                else text(
+                    "job {job} waits although devices are free for it: no node accepts its pods: {reason}",
+                    job=answer.job,
+                    reason=answer.reason,
+                ),
+                text(
+                    "stop it and request what its nodes have, or ask an administrator to add it: paictl job stop {job}",
+                    job=answer.job,
+                ),
+            )
         case JobSituation.HELD_BACK:
             return (
                 text("job {job} waits: {reason}", job=answer.job, reason=answer.reason),

@@ -43,8 +43,9 @@ class ExportFormat(StrEnum):
 
 
 _WRITERS: Final[Mapping[ExportFormat, Callable[[Exported], dict[str, str]]]] = {
-    ExportFormat.HELM: chart_of, ExportFormat.KUSTOMIZE: base_of,
-}  # fmt: skip
+    ExportFormat.HELM: chart_of,
+    ExportFormat.KUSTOMIZE: base_of,
+}
 
 
 @frozen
@@ -89,9 +90,12 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     )
     texts = _WRITERS[kind](exported)
     new_note: dict[str, Any] = {
-        "format": kind.value, "number": number, "at": rfc3339(since), "files": files,
+        "format": kind.value,
+        "number": number,
+        "at": rfc3339(since),
+        "files": files,
         "written": sorted([*texts, NOTE]),
-    }  # fmt: skip
+    }
     texts[NOTE] = json.dumps(new_note, indent=1, ensure_ascii=False) + "\n"
     return _write(target, texts, note.get("written") or [], services)
 
@@ -138,9 +142,10 @@ def _note_in(target: Path) -> Mapping[str, Any]:
         if not (target / NOTE).exists():
             if target.exists() and any(target.iterdir()):
                 raise PaictlError(
-                    "contains files that `paictl service export` did not write", where=str(target),
+                    "contains files that `paictl service export` did not write",
+                    where=str(target),
                     hint="name a new folder, or an empty one",
-                )  # fmt: skip
+                )
             return {}
         note = json.loads((target / NOTE).read_text(encoding="utf-8"))
         datetime.fromisoformat(note["at"]), int(note["number"]), dict(note["files"]), list(note["written"])

@@ -50,8 +50,9 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
             where=f"cluster {cluster}",
             hint="waiting and running jobs are not included: paictl job list",
         )
-    return Trace(tuple(usable), f"cluster:{cluster}", hashlib.sha256(to_csv(usable).encode()).hexdigest(), "cluster",
-                 tuple(bad))  # fmt: skip
+    return Trace(
+        tuple(usable), f"cluster:{cluster}", hashlib.sha256(to_csv(usable).encode()).hexdigest(), "cluster", tuple(bad)
+    )
 
 
 def _unusable(job: JobView) -> str:

@@ -27,9 +27,13 @@ def check_images(checks: Sequence[tuple[int, ImageCheck]]) -> list[str]:
         for _, check in checks:
             if (key := _key(check)) not in answers:
                 answers[key] = pool.submit(
-                    image_state, check.image, service=check.service, user=check.user, password=check.password,
+                    image_state,
+                    check.image,
+                    service=check.service,
+                    user=check.user,
+                    password=check.password,
                     timeout=LIMIT,
-                )  # fmt: skip
+                )
     unknown: dict[str, str] = {}
     for number, check in checks:
         state, reason = answers[_key(check)].result()

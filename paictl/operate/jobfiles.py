@@ -48,9 +48,12 @@ Warn = Callable[[Problem], object]
 
 
 def requests_in(
-    paths: Iterable[str], user: str, wishes: SubmitOptions, warn: Warn = lambda _: None,
+    paths: Iterable[str],
+    user: str,
+    wishes: SubmitOptions,
+    warn: Warn = lambda _: None,
     read: Mapping[str, Mapping[str, object]] | None = None,
-) -> Iterator[JobRequest]:  # fmt: skip
+) -> Iterator[JobRequest]:
     """What to submit, in the order of the files; a folder stands for the jobs in it and below.
 
     `read` are jobs that have been read already, by what stands for their file.
@@ -100,10 +103,14 @@ def _check_name(named: dict[str, str], name: str, path: str) -> None:
     """Raise `PaictlError` for a name that another job of the same submission has (`named`: name → file)."""
     if name in named:
         raise PaictlError(
-            text("job {name!r} is submitted twice by this command; it also comes from {other}",
-                 name=name, other=named[name]),
-            where=path, hint=text("leave one out or rename it; for copies: --repeat N"),
-        )  # fmt: skip
+            text(
+                "job {name!r} is submitted twice by this command; it also comes from {other}",
+                name=name,
+                other=named[name],
+            ),
+            where=path,
+            hint=text("leave one out or rename it; for copies: --repeat N"),
+        )
     named[name] = path
 
 

@@ -39,9 +39,12 @@ class SubmitPorts(Protocol):
 
 
 def submit(
-    cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: SubmitOptions | None = None,
+    cluster: SubmitPorts,
+    paths: Iterable[str],
+    user: str,
+    wishes: SubmitOptions | None = None,
     read: Mapping[str, Mapping[str, object]] | None = None,
-) -> Submitted:  # fmt: skip
+) -> Submitted:
     """Submit the jobs of some files (a folder: all below it) as `user`: all or none; `read` as in `requests_in`.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the

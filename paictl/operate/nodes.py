@@ -79,10 +79,16 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
     has = parse_sku(sku or "")
     return cluster.add_node(
         MachineSpec(
-            name, address, NodeRole.WORKER, has.name, has.cpus, has.memory.bytes,
-            has.device_type if has.devices else "", has.devices,
+            name,
+            address,
+            NodeRole.WORKER,
+            has.name,
+            has.cpus,
+            has.memory.bytes,
+            has.device_type if has.devices else "",
+            has.devices,
         )
-    )  # fmt: skip
+    )
 
 
 def check_machine(name: str, address: str) -> None:

@@ -118,8 +118,9 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
     if operation.difference == "version":
         return text(
             "operation {number} ({about}) has the recorded result, but only one of the two changes the state",
-            number=operation.number, about=about,
-        )  # fmt: skip
+            number=operation.number,
+            about=about,
+        )
     recorded, computed = (
         f"{result.word} {_outcome(result, names, operation.spec)}".strip()
         for result in (operation.recorded, operation.computed)
@@ -130,5 +131,8 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
         )
     return text(
         "operation {number} ({about}) was recorded as {recorded}, but replay gives {computed}",
-        number=operation.number, about=about, recorded=recorded, computed=computed,
-    )  # fmt: skip
+        number=operation.number,
+        about=about,
+        recorded=recorded,
+        computed=computed,
+    )

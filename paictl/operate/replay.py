@@ -34,18 +34,35 @@ RECORD: Final = "/decisions.json"
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 << 20
 """What a recording may be when it is unpacked: who made the archive is not known."""
-DECISIONS: Final = frozenset({
-    EventKind.STARTED, EventKind.PREEMPTED, EventKind.DEMOTED, EventKind.FAILED, EventKind.RETRIED, EventKind.LOST,
-    EventKind.KILLED, EventKind.SUBMITTED, EventKind.SUCCEEDED, EventKind.STOPPED, EventKind.FINISHED,
-})  # fmt: skip
+DECISIONS: Final = frozenset(
+    {
+        EventKind.STARTED,
+        EventKind.PREEMPTED,
+        EventKind.DEMOTED,
+        EventKind.FAILED,
+        EventKind.RETRIED,
+        EventKind.LOST,
+        EventKind.KILLED,
+        EventKind.SUBMITTED,
+        EventKind.SUCCEEDED,
+        EventKind.STOPPED,
+        EventKind.FINISHED,
+    }
+)
 """Events that tell what became of jobs."""
 _SEAL: Final = f"sealed:scrypt:4:1:1:{'A' * 22}:{'A' * 43}"
 """In the place of every seal: it has the form of one, and nothing can be guessed from it."""
 _KEPT: Final = ("protocolVersion", "name", "type", "jobRetryCount")
 _ROLE: Final = ("instances", "completion", "taskRetryCount", "dockerImage", "resourcePerInstance")
 _EXTRAS: Final = (
-    "hivedScheduler", "gangAllocation", "maxRunTime", "reservation", "restart", "checkpointEvery", "saveOnSigterm",
-)  # fmt: skip
+    "hivedScheduler",
+    "gangAllocation",
+    "maxRunTime",
+    "reservation",
+    "restart",
+    "checkpointEvery",
+    "saveOnSigterm",
+)
 """All that the scheduler and the controller read of a job."""
 
 Row = list[Any]
@@ -61,10 +78,12 @@ def recording(cluster: Recorded, sealed: re.Pattern[str]) -> dict[str, str]:
             break
     epoch = cluster.epoch
     data = {
-        "format": FORMAT, "epoch": unix_millis(epoch), "until": until,
+        "format": FORMAT,
+        "epoch": unix_millis(epoch),
+        "until": until,
         "log": [[at, _hiding(line, sealed)] for at, line in log],
         "events": [_row(unix_millis(event.at) - unix_millis(epoch), event) for event in events],
-    }  # fmt: skip
+    }
     return {FILE: json.dumps(data, ensure_ascii=False) + "\n"}
 
 
@@ -182,7 +201,11 @@ def _replayed_log(data: Any, path: Path) -> Replay:
     return Replay(
         tuple(
             Decision(
-                event.number, rfc3339(event.at), event.kind.value, event.subject, event.message,
+                event.number,
+                rfc3339(event.at),
+                event.kind.value,
+                event.subject,
+                event.message,
                 same=recorded_rows.get(event.number, row) == row,
             )
             for row, event in computed
@@ -190,7 +213,7 @@ def _replayed_log(data: Any, path: Path) -> Replay:
         ),
         len(recorded),
         next(_differences(recorded, [row for row, _ in computed]), ""),
-    )  # fmt: skip
+    )
 
 
 def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[str]:
@@ -199,18 +222,28 @@ def _differences(recorded: Sequence[Row], computed: Sequence[Row]) -> Iterator[s
     for row in recorded:
         other = by_number.pop(row[0], None)
         if other is None:
-            yield text("event {number} ({kind} {subject}) was recorded, but replay does not produce it", number=row[0],
-                       kind=row[2], subject=row[3])  # fmt: skip
+            yield text(
+                "event {number} ({kind} {subject}) was recorded, but replay does not produce it",
+                number=row[0],
+                kind=row[2],
+                subject=row[3],
+            )
         elif other != row:
-            yield text("event {number} was recorded as {recorded}, but replay gives {computed}", number=row[0],
-                       recorded=_row_text(row), computed=_row_text(other))  # fmt: skip
+            yield text(
+                "event {number} was recorded as {recorded}, but replay gives {computed}",
+                number=row[0],
+                recorded=_row_text(row),
+                computed=_row_text(other),
+            )
     numbers = [row[0] for row in recorded]  # what came before was wiped or left out; what comes behind is later
     for number, row in by_number.items():
         if numbers and numbers[0] < number < numbers[-1]:
             yield text(
                 "replay produces event {number} ({kind} {subject}), which was not recorded",
-                number=number, kind=row[2], subject=row[3],
-            )  # fmt: skip
+                number=number,
+                kind=row[2],
+                subject=row[3],
+            )
 
 
 def _row_text(row: Row) -> str:

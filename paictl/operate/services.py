@@ -100,11 +100,14 @@ def conditions(cluster: LiveServicePorts, request: ServiceRequest) -> list[Condi
     guards = tuple(cluster.protections()) if SCHEDULER in names and SCHEDULER in views else ()
     return [
         Condition(
-            readiness_of(name, catalogue, observed), views.get(name), drift.get(name, ()),
-            guards if name == SCHEDULER else (), tuple(cluster.drivers()) if name == DRIVER and name in views else (),
+            readiness_of(name, catalogue, observed),
+            views.get(name),
+            drift.get(name, ()),
+            guards if name == SCHEDULER else (),
+            tuple(cluster.drivers()) if name == DRIVER and name in views else (),
         )
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
@@ -115,9 +118,8 @@ def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
     catalogue = load_catalogue()
     views = cluster.services(closely=request.action not in (Action.STOP, Action.DELETE))
     unchanged = [
-        view.name for view in views
-        if view.changed is False and not (request.take_over and cluster.drift(view.name))
-    ]  # fmt: skip
+        view.name for view in views if view.changed is False and not (request.take_over and cluster.drift(view.name))
+    ]
     omissions: tuple[LeftOut, ...] = ()
     if request.action is Action.START and not request.names:
         omissions = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])

@@ -64,17 +64,20 @@ def session_data(name: str, spec: SessionSpec, *, notebook: bool = False) -> dic
     resources = {"gpu": spec.gpu, "cpu": spec.cpu, "memoryMB": spec.memory}
     wishes: Mapping[str, Any] = {"taskRoles": {role: {"skuType": spec.sku}}} if spec.sku else {}
     return {
-        "protocolVersion": 2, "name": name, "type": "job",
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": spec.image}],
         "taskRoles": {
             role: {
-                "instances": 1, "dockerImage": "image",
+                "instances": 1,
+                "dockerImage": "image",
                 "resourcePerInstance": {**resources, **({"ports": {NOTEBOOK_PORT: 1}} if notebook else {})},
                 "commands": [command.replace("IDLE", str(spec.idle))],
             },
         },
         "extras": {"submitFrom": "paictl job run", **({"hivedScheduler": wishes} if wishes else {})},
-    }  # fmt: skip
+    }
 
 
 def shell_command(command: tuple[str, ...], idle: int) -> tuple[str, ...]:

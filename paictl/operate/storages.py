@@ -61,9 +61,11 @@ def remove(cluster: StoragePorts, name: str) -> None:
     if users:
         raise ClusterError(
             text("jobs that have not ended use storage {name!r}: {jobs}", name=name, jobs=listed(users, 5)),
-            hint=text("keep new ones away with paictl storage grant {name} --revoke VC, then remove it when they "
-                      "have ended", name=name),
-        )  # fmt: skip
+            hint=text(
+                "keep new ones away with paictl storage grant {name} --revoke VC, then remove it when they have ended",
+                name=name,
+            ),
+        )
     cluster.remove_storage(name)
 
 
@@ -75,9 +77,7 @@ def jobs_with(cluster: StoragePorts, name: str) -> Iterable[str]:
             yield job.key
 
 
-def mounts_of_job(
-    cluster: Jobs, key: str, vc: str, storages: Sequence[Storage] | None = None
-) -> tuple[Mount, ...]:  # fmt: skip
+def mounts_of_job(cluster: Jobs, key: str, vc: str, storages: Sequence[Storage] | None = None) -> tuple[Mount, ...]:
     """What the containers of a job get, all task roles together; nothing of a storage that it cannot have any more."""
     if not isinstance(cluster, KeepsJobData):
         return ()

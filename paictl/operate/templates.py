@@ -76,9 +76,10 @@ def read_folder(folder: Path) -> FolderRead:
             continue
         if len(templates) == MOST_TEMPLATES:
             raise PaictlError(
-                text("there are more than {most} job files", most=MOST_TEMPLATES), where=str(folder),
+                text("there are more than {most} job files", most=MOST_TEMPLATES),
+                where=str(folder),
                 hint=text("give a folder with fewer job files"),
-            )  # fmt: skip
+            )
         template, problems[name] = _judged(name, data)
         templates.append(template)
     if not templates:
@@ -95,9 +96,10 @@ def _files(folder: Path) -> Iterator[Path]:
         remaining -= len(folders) + len(files)
         if remaining < 0:
             raise PaictlError(
-                text("the folder has more than {most:,} files", most=MOST_ENTRIES), where=str(folder),
+                text("the folder has more than {most:,} files", most=MOST_ENTRIES),
+                where=str(folder),
                 hint=text("give a folder with fewer files"),
-            )  # fmt: skip
+            )
         yield from (Path(directory, name) for name in sorted(files) if name.endswith((".yaml", ".yml")))
 
 

@@ -46,9 +46,10 @@ def usage_report(
     start, end = month_span(month or f"{now:%Y-%m}")
     if start > now:
         raise PaictlError(
-            text("month {month} has not started yet", month=f"{start:%Y-%m}"), where="--month",
+            text("month {month} has not started yet", month=f"{start:%Y-%m}"),
+            where="--month",
             hint=text("the time on this cluster is {now}", now=f"{now:%Y-%m-%d}"),
-        )  # fmt: skip
+        )
     usage = cluster.usage(start, end)
     amounts = usage.amounts if user is None else tuple(amount for amount in usage.amounts if amount.user == user)
     if vc is not None:
@@ -59,9 +60,15 @@ def usage_report(
     # Cut at the beginning of the cluster, nothing before it is missing.
     missing = usage.since > max(start, cluster.epoch)
     return UsageReport(
-        cluster.name, f"{start:%Y-%m}", start, usage.end, tuple(by), rows, total(rows),
+        cluster.name,
+        f"{start:%Y-%m}",
+        start,
+        usage.end,
+        tuple(by),
+        rows,
+        total(rows),
         usage.since if missing else None,
-    )  # fmt: skip
+    )
 
 
 FIGURES: Final = ("guaranteed", "opportunistic", "lost", "idle")
@@ -95,9 +102,7 @@ def month_span(month: str) -> tuple[datetime, datetime]:
     """The beginning of a month and of the next, in UTC; raises `PaictlError` for what is none."""
     match = re.fullmatch(r"(\d{4})-(\d{2})", month, re.ASCII)
     if match is None or not 1 <= int(match[2]) <= 12 or not 1 <= int(match[1]) < 9999:
-        raise PaictlError(
-            text("{month!r} is not a month", month=month), where="--month", hint="write it as 2026-10"
-        )  # fmt: skip
+        raise PaictlError(text("{month!r} is not a month", month=month), where="--month", hint="write it as 2026-10")
     year, number = int(match[1]), int(match[2])
     following = (year + 1, 1) if number == 12 else (year, number + 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)

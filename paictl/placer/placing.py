@@ -370,8 +370,11 @@ def outsides(core: PlacerCore, member: PodEntry) -> Iterator[dict[str, str]]:
 
 def _held(core: PlacerCore, member: PodEntry) -> tuple[set[str], bool]:
     """The nodes of what a PodGroup's pods hold or wait for, and whether some of them have their place already."""
-    infos = (known.info for uid in core.table.pod_groups.members.get(member.pod_group, ())
-             if (known := core.book.pods.get(uid)) is not None)  # fmt: skip
+    infos = (
+        known.info
+        for uid in core.table.pod_groups.members.get(member.pod_group, ())
+        if (known := core.book.pods.get(uid)) is not None
+    )
     nodes = {info.node for info in infos if info is not None}
     if nodes:
         return nodes, True

@@ -71,9 +71,7 @@ class RunFolder:
         return any(isinstance(event, RunEnded) and event.ok for event in self.events())
 
 
-def begin_run(
-    root: Path, kind: str, wish: Mapping[str, Any], at: datetime, secrets: Collection[str] = ()
-) -> RunFolder:  # fmt: skip
+def begin_run(root: Path, kind: str, wish: Mapping[str, Any], at: datetime, secrets: Collection[str] = ()) -> RunFolder:
     """Make the folder of a new run under `root`; raises `PaictlError` if it cannot be made."""
     hidden = frozenset(secret for secret in secrets if secret)
     stamp = at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
@@ -97,9 +95,7 @@ def begin_run(
     raise PaictlError("there are too many runs of this second", where=str(root), hint="try again")
 
 
-def unfinished_run(
-    root: Path, kind: str, wish: Mapping[str, Any], secrets: Collection[str] = ()
-) -> RunFolder | None:  # fmt: skip
+def unfinished_run(root: Path, kind: str, wish: Mapping[str, Any], secrets: Collection[str] = ()) -> RunFolder | None:
     """The newest run of the same kind and wish, if it did not get to its end; that is the one to resume."""
     hidden = frozenset(secret for secret in secrets if secret)
     wanted = fingerprint(kind, _starred(wish, hidden))

@@ -135,10 +135,14 @@ class ImagePuller:
         expected = reference if _DIGEST.match(reference) else header or digest
         if digest != expected:
             raise PullError(
-                text("{image}: its manifest has the digest {found}…, not {wanted}…", image=self._source.reference,
-                     found=digest[:19], wanted=expected[:19]),
+                text(
+                    "{image}: its manifest has the digest {found}…, not {wanted}…",
+                    image=self._source.reference,
+                    found=digest[:19],
+                    wanted=expected[:19],
+                ),
                 where=self._base,
-            )  # fmt: skip
+            )
         with contextlib.suppress(*_NO_MANIFEST):
             kind = str(json.loads(body).get("mediaType") or kind)
         return kind, digest, body
@@ -157,10 +161,14 @@ class ImagePuller:
                     file.write(block)
             if remaining or f"sha256:{sum_.hexdigest()}" != digest:
                 raise PullError(
-                    text("{image}: blob {digest}… is corrupt or incomplete", image=self._source.reference,
-                         digest=digest[:19]),
-                    where=self._base, hint=text("run the same command again to resume"),
-                )  # fmt: skip
+                    text(
+                        "{image}: blob {digest}… is corrupt or incomplete",
+                        image=self._source.reference,
+                        digest=digest[:19],
+                    ),
+                    where=self._base,
+                    hint=text("run the same command again to resume"),
+                )
             part.replace(target)
         except (OSError, http.client.HTTPException) as error:
             raise self._failed(str(error) or type(error).__name__) from None
@@ -206,8 +214,9 @@ class ImagePuller:
                 hint = text("no login is sent over http: give an https:// address")
             message = text("does not let anyone pull {image} without a valid login", image=self._source.reference)
             return PullError(message, where=self._base, hint=hint)
-        message = text("{image}: the registry answered with HTTP status {status}", image=self._source.reference,
-                       status=status)  # fmt: skip
+        message = text(
+            "{image}: the registry answered with HTTP status {status}", image=self._source.reference, status=status
+        )
         return PullError(message, where=self._base)
 
     def _failed(self, reason: str) -> PullError:
@@ -241,8 +250,13 @@ def _write(manifest: ImageManifest, parts: Path, target: Path) -> None:
     reference = manifest.source.reference
     tag = image_name(reference).reference
     marks = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": tag}
-    row = {"mediaType": manifest.kind, "digest": manifest.digest, "size": len(manifest.body), "annotations": marks,
-           "platform": {"os": "linux", "architecture": manifest.source.arch}}  # fmt: skip
+    row = {
+        "mediaType": manifest.kind,
+        "digest": manifest.digest,
+        "size": len(manifest.body),
+        "annotations": marks,
+        "platform": {"os": "linux", "architecture": manifest.source.arch},
+    }
     index = {"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [row]}
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
         _add(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')

@@ -57,8 +57,13 @@ def _field(data: bytes) -> bytes:
 def _filtered(words: list[str], stdin: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - words of this module alone
-            ["openssl", *words], input=stdin, capture_output=True, text=True, check=False, timeout=_SECONDS  # noqa: S607
-        )  # fmt: skip
+            ["openssl", *words],  # noqa: S607 - found on PATH
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PaictlError(text("openssl cannot make a key: {error}", error=str(error))) from None
     if done.returncode:
@@ -124,9 +129,14 @@ def _openssl(folder: Path, *words: str) -> str:
     """What openssl writes to standard output."""
     try:
         done = subprocess.run(  # noqa: S603 - a fixed program; its arguments name files of this folder
-            ["openssl", *words], cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,  # noqa: S607
+            ["openssl", *words],  # noqa: S607 - found on PATH
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
             timeout=_SECONDS,
-        )  # fmt: skip
+        )
     except FileNotFoundError:
         raise PaictlError(
             text("openssl is not installed; paictl makes certificates with it"),

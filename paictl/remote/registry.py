@@ -19,11 +19,13 @@ _DOCKER_HUB: Final = "registry-1.docker.io"
 _HUB_NAMES: Final = ("docker.io", "index.docker.io", "registry.hub.docker.com", _DOCKER_HUB)
 _MANIFESTS: Final = ", ".join(
     (
-        "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
         "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.docker.distribution.manifest.v2+json", "*/*;q=0.1",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "*/*;q=0.1",
     )
-)  # fmt: skip
+)
 _PART: Final = re.compile(r'(\w+)="([^"]*)"')
 _MOST: Final = 1 << 20
 """Bytes of an answer that are read."""

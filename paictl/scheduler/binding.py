@@ -29,8 +29,17 @@ class CellBinding:
     """The two directions of the binding, and the preassigned cells that are not bound."""
 
     __slots__ = (
-        "children", "journal", "open_roots", "physical", "physical_tree", "pinned", "roots", "tree", "views", "virtual",
-    )  # fmt: skip
+        "children",
+        "journal",
+        "open_roots",
+        "physical",
+        "physical_tree",
+        "pinned",
+        "roots",
+        "tree",
+        "views",
+        "virtual",
+    )
 
     def __init__(self, physical_tree: PhysicalTree, tree: VirtualTree, journal: Journal, views: Views) -> None:
         self.physical_tree = physical_tree

@@ -40,9 +40,19 @@ class Doomed:
     """
 
     __slots__ = (
-        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "journal", "ledger", "passed_over", "tree",
+        "bad",
+        "bad_count",
+        "binding",
+        "buddy",
+        "cells",
+        "count",
+        "counts",
+        "journal",
+        "ledger",
+        "passed_over",
+        "tree",
         "unsettled",
-    )  # fmt: skip
+    )
 
     KEPT: Final = 256
     """Up to this many doomed cells keep their virtual cells in a settling; more get new ones, at half the cost."""

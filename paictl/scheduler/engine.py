@@ -137,10 +137,14 @@ class Engine:
         slot = repair.open_slot(self.state, group, request, names)
         if slot is None:
             raise RequestError(
-                request.name, "affinityGroup.members",
-                text("group {group} already has all its pods of {number} leaf cells",
-                     group=group.name, number=request.leaf_number),
-            )  # fmt: skip
+                request.name,
+                "affinityGroup.members",
+                text(
+                    "group {group} already has all its pods of {number} leaf cells",
+                    group=group.name,
+                    number=request.leaf_number,
+                ),
+            )
         if request.repair and not repair.is_usable(self.state, group, slot, names):
             return repair.plan(self.state, self.version, group, slot, request, names, phase)
         cancel = self._stand_in(request)  # its own place has healed
@@ -346,12 +350,11 @@ class Engine:
         self._lazy(decision, now)
         self._cancel(decision.cancel)
         level, root = state.virtual.level, state.virtual.root
-        levels = tuple(
-            tuple(tuple(level[root[twin]] for twin in row) for row in pods)
-            for pods in placement.virtual
-        ) if placement.virtual else tuple(
-            tuple((recovery.UNGUARANTEED,) * len(row) for row in pods) for pods in placement.physical
-        )  # fmt: skip
+        levels = (
+            tuple(tuple(tuple(level[root[twin]] for twin in row) for row in pods) for pods in placement.virtual)
+            if placement.virtual
+            else tuple(tuple((recovery.UNGUARANTEED,) * len(row) for row in pods) for pods in placement.physical)
+        )
         group = recovery.adopt(state, request, placement.physical, levels, now)
         if placement.virtual is not None and group.virtual is None:  # another group took its quota in between
             raise self._stale(request)
@@ -430,9 +433,13 @@ class Engine:
             recovery.promote(self._state, group)
 
     def _recover(
-        self, event: Event, request: PodRequest, info: BindInfo, now: float | None,
+        self,
+        event: Event,
+        request: PodRequest,
+        info: BindInfo,
+        now: float | None,
         taken: Mapping[PhysicalCell, str] | None = None,
-    ) -> list[Outcome]:  # fmt: skip
+    ) -> list[Outcome]:
         """Enter a running pod; `taken` is the gang of each leaf on which a pod's own annotation places it."""
         slots = self._state.groups.slots
         if request.uid in slots:

@@ -56,9 +56,14 @@ def _of_chain(state: State, index: ChainIndex, between: Callable[[], None]) -> I
     for level in range(chain.top, LEAF_LEVEL - 1, -1):
         cells = cells * (chain.fanout[level + 1] if level < chain.top else 0) + largest[level]
         yield FreeCells(
-            chain.name, chain.types[level], level, cells, len(state.physical.at[index][level]),
-            largest[level] * chain.leaves[level], devices // chain.leaves[level],
-        )  # fmt: skip
+            chain.name,
+            chain.types[level],
+            level,
+            cells,
+            len(state.physical.at[index][level]),
+            largest[level] * chain.leaves[level],
+            devices // chain.leaves[level],
+        )
 
 
 def _largest(state: State, index: ChainIndex, between: Callable[[], None]) -> list[int]:

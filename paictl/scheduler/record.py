@@ -290,9 +290,7 @@ class RecordedBook(Book):
 
     def _begin_part(self) -> _Part:
         """Drop the older part, and begin a new one with the current state."""
-        start = BookCopy(
-            copy_state(self.engine), self.pods.copy(), self.health.copy(), frozenset(self.bad_devices)
-        )  # fmt: skip
+        start = BookCopy(copy_state(self.engine), self.pods.copy(), self.health.copy(), frozenset(self.bad_devices))
         self._dropped += sum(len(part.operations) for part in self._parts[:-1])
         self._parts = [self._parts[-1], _Part(start)]
         return self._parts[-1]
@@ -450,10 +448,15 @@ class _Writer:
         """An operation as a row of its fields."""
         kind, now, subject, offered, losses, result, version, settled = operation
         return [
-            kind, now, self._subject(kind, subject), None if offered is None else sorted(offered),
+            kind,
+            now,
+            self._subject(kind, subject),
+            None if offered is None else sorted(offered),
             None if losses is None else {name: list(pair) for name, pair in losses.items()},
-            self._result(result), version, settled,
-        ]  # fmt: skip
+            self._result(result),
+            version,
+            settled,
+        ]
 
     def _subject(self, kind: str, subject: Any) -> Any:
         match kind:

@@ -102,9 +102,14 @@ def _anchor(group: Group, slot: Slot) -> PhysicalCell | None:
 
 
 def plan(
-    state: State, version: int, group: Group, slot: Slot, request: PodRequest, offered: Collection[str] | None,
+    state: State,
+    version: int,
+    group: Group,
+    slot: Slot,
+    request: PodRequest,
+    offered: Collection[str] | None,
     phase: Phase,
-) -> Decision:  # fmt: skip
+) -> Decision:
     """Another place for a member whose own cannot be used; changes nothing. `version` is that of the state."""
     preemption = _reservation(state, group, request)
     waits = preemption is not None and request.uid in preemption.preempting
@@ -183,9 +188,15 @@ def _slots_for(
 
 
 def _plan_for(
-    state: State, version: int, group: Group, slots: tuple[Slot, ...], request: PodRequest,
-    offered: Collection[str] | None, phase: Phase, cancel: tuple[str, ...],
-) -> Decision:  # fmt: skip
+    state: State,
+    version: int,
+    group: Group,
+    slots: tuple[Slot, ...],
+    request: PodRequest,
+    offered: Collection[str] | None,
+    phase: Phase,
+    cancel: tuple[str, ...],
+) -> Decision:
     """Another place for some lost members; the one that asks gets that of the first slot."""
     slot = slots[0]
     anchor = _anchor(group, slot)
@@ -213,15 +224,18 @@ def _plan_for(
         return _bind(version, group, slot, slots, request, result, cancel)
     if phase is Phase.FILTERING:
         return Preempt(request, version, victims)
-    return Preempt(
-        part, version, victims, result.placement, result.lazy, cancel, repairs=(group.name, slots)
-    )  # fmt: skip
+    return Preempt(part, version, victims, result.placement, result.lazy, cancel, repairs=(group.name, slots))
 
 
 def _bind(
-    version: int, group: Group, slot: Slot, slots: tuple[Slot, ...], request: PodRequest, candidate: FoundPlacement,
+    version: int,
+    group: Group,
+    slot: Slot,
+    slots: tuple[Slot, ...],
+    request: PodRequest,
+    candidate: FoundPlacement,
     cancel: tuple[str, ...],
-) -> Bind:  # fmt: skip
+) -> Bind:
     """The placement of the whole gang: the moved members at their new places, all others where they are."""
     placement, after = candidate.placement, group
     rows = {len(pods[0]): iter(range(len(pods))) for pods in placement.physical}

@@ -29,9 +29,21 @@ class State:
     """Everything that a decision depends on. Built with all nodes bad: they are healthy once reported so."""
 
     __slots__ = (
-        "binding", "buddy", "chains_by_type", "counts", "doomed", "groups", "health", "journal", "ledger",
-        "occupancy", "physical", "vcs", "views", "virtual",
-    )  # fmt: skip
+        "binding",
+        "buddy",
+        "chains_by_type",
+        "counts",
+        "doomed",
+        "groups",
+        "health",
+        "journal",
+        "ledger",
+        "occupancy",
+        "physical",
+        "vcs",
+        "views",
+        "virtual",
+    )
 
     def __init__(self, spec: ClusterSpec) -> None:
         """The state of an empty cluster; raises `SpecError` if the specification is unsound or quotas do not fit."""

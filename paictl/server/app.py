@@ -106,10 +106,15 @@ class ServerApp:
     """The ASGI application; `trusted` are the proxies whose word about the sender counts."""
 
     def __init__(
-        self, workers: Workers, router: Router, trusted: Sequence[Network] = (), *, hsts: bool = False,
+        self,
+        workers: Workers,
+        router: Router,
+        trusted: Sequence[Network] = (),
+        *,
+        hsts: bool = False,
         extension: Extension | None = None,
         federation: Federation | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._workers = workers
         self._router = router
         self._trusted = tuple(trusted)
@@ -211,10 +216,21 @@ class ServerApp:
             credentials.check_csrf(shown.token, given)
         session = shown.token if shown.session and caller is not None else ""
         call = Call(
-            cluster, caller, asked.path, query, body, media, asked.sender.address, asked.sender.secure,
-            asked.language, asked.theme, session, asked.sender.host,
-            credentials.cookies_of(request.headers.get("cookie", "")), self._extension.pages,
-        )  # fmt: skip
+            cluster,
+            caller,
+            asked.path,
+            query,
+            body,
+            media,
+            asked.sender.address,
+            asked.sender.secure,
+            asked.language,
+            asked.theme,
+            session,
+            asked.sender.host,
+            credentials.cookies_of(request.headers.get("cookie", "")),
+            self._extension.pages,
+        )
         return route.handle(call)
 
     def _allowed(self, cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -> Caller | None:
@@ -268,9 +284,14 @@ class ServerApp:
         if self._extension.answered is not None and asked.user:
             self._extension.answered(AnsweredRequest(asked.user, method, path, answer.status))
         _ACCESS.info(
-            "%s %s %s %s %d %.1f ms", asked.sender.address or "-", asked.user or "-", method, path, answer.status,
+            "%s %s %s %s %d %.1f ms",
+            asked.sender.address or "-",
+            asked.user or "-",
+            method,
+            path,
+            answer.status,
             seconds * 1000,
-        )  # fmt: skip
+        )
 
     def _sent(self, answer: Answer, asked: _Asked) -> Response:
         headers = {**_HEADERS, **(page_headers() if answer.media == "text/html" else {}), **answer.headers}

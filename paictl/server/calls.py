@@ -172,11 +172,16 @@ def problem_data(problem: Problem, language: str = "en") -> dict[str, Any]:
     """A finding of the validator; for programs in English."""
     place = problem.place
     return {
-        "rule": problem.rule, "name": problem.name, "severity": problem.severity.value,
-        "message": in_language(problem.message, language), "hint": in_language(problem.hint or "", language),
-        "line": place.line, "column": place.column, "endLine": place.end_line,
+        "rule": problem.rule,
+        "name": problem.name,
+        "severity": problem.severity.value,
+        "message": in_language(problem.message, language),
+        "hint": in_language(problem.hint or "", language),
+        "line": place.line,
+        "column": place.column,
+        "endLine": place.end_line,
         "endColumn": place.end_column,
-    }  # fmt: skip
+    }
 
 
 def error_data(error: ApiError, language: str) -> dict[str, Any]:

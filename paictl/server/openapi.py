@@ -12,19 +12,34 @@ from paictl.server.routing import Access, Operation, Route
 
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 _MEANINGS: Final = {
-    200: "Done", 201: "Done", 202: "Accepted", 303: "Another page", 400: "Refused, with the reason",
-    401: "Not signed in", 403: "Not allowed", 404: "Not there", 408: "Too slow",
+    200: "Done",
+    201: "Done",
+    202: "Accepted",
+    303: "Another page",
+    400: "Refused, with the reason",
+    401: "Not signed in",
+    403: "Not allowed",
+    404: "Not there",
+    408: "Too slow",
     409: "The name is taken, or another request was faster",
-    413: "Too large", 415: "Not of this kind", 429: "Too many sign-ins failed", 500: "A bug of paictl",
-    501: "Not done here", 503: "The cluster or one of its services does not answer", 504: "No answer in time",
-}  # fmt: skip
+    413: "Too large",
+    415: "Not of this kind",
+    429: "Too many sign-ins failed",
+    500: "A bug of paictl",
+    501: "Not done here",
+    503: "The cluster or one of its services does not answer",
+    504: "No answer in time",
+}
 _ERROR: Final = {
-    "type": "object", "required": ["code", "message"],
+    "type": "object",
+    "required": ["code", "message"],
     "properties": {
-        "code": {"type": "string"}, "message": {"type": "string"}, "hint": {"type": "string"},
+        "code": {"type": "string"},
+        "message": {"type": "string"},
+        "hint": {"type": "string"},
         "problems": {"type": "array", "items": {"type": "object"}, "description": "Findings of the validator."},
     },
-}  # fmt: skip
+}
 _ALWAYS: Final = (400, 500, 503, 504)
 """What every route may answer."""
 
@@ -50,10 +65,12 @@ def _operation(route: Route) -> dict[str, Any]:
     operation = route.operation
     words = re.findall(r"[A-Za-z0-9]+", route.path.removeprefix("/api/v2"))
     made: dict[str, Any] = {
-        "operationId": "_".join([route.method.lower(), *words]), "tags": [operation.tag], "summary": operation.summary,
+        "operationId": "_".join([route.method.lower(), *words]),
+        "tags": [operation.tag],
+        "summary": operation.summary,
         "x-who": route.who.value,
         "responses": {str(status): _response(operation, status) for status in sorted(_statuses(route))},
-    }  # fmt: skip
+    }
     word = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,255}$"}
     variables = [
         {"name": name, "in": "path", "required": True, "schema": word} for name in _VARIABLE.findall(route.path)

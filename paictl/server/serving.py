@@ -100,9 +100,12 @@ def _check_tasks(settings: ServerSettings, site: TaskSite) -> None:
         )
     if not encrypted and not _on_this_machine(settings.tasks_host):
         raise PaictlError(
-            text("{host} can be reached from other machines, and passwords would be sent in clear text",
-                 host=settings.tasks_host), hint=text("--tasks-listen needs a certificate or a proxy, too"),
-        )  # fmt: skip
+            text(
+                "{host} can be reached from other machines, and passwords would be sent in clear text",
+                host=settings.tasks_host,
+            ),
+            hint=text("--tasks-listen needs a certificate or a proxy, too"),
+        )
 
 
 def _on_this_machine(host: str) -> bool:
@@ -113,10 +116,15 @@ def _on_this_machine(host: str) -> bool:
 
 
 def application(
-    connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
-    *, encrypted: bool = False, extension: Extension | None = None, oidc_secret: str = "",
+    connect: Callable[[], Cluster],
+    stamp: Callable[[], object] = lambda: None,
+    proxies: tuple[Network, ...] = (),
+    *,
+    encrypted: bool = False,
+    extension: Extension | None = None,
+    oidc_secret: str = "",
     tasks: TaskSite | None = None,
-) -> tuple[ServerApp, Workers]:  # fmt: skip
+) -> tuple[ServerApp, Workers]:
     """The application over a cluster, and its threads, which the caller closes."""
     workers, history, federation = Workers(connect, stamp), UsageHistory(), Federation(oidc_secret)
     workers.warm(lambda cluster: warm(cluster, history))
@@ -126,15 +134,23 @@ def application(
 
 
 def serve(
-    settings: ServerSettings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
-    ready: Callable[[str], object] = lambda _: None, extension: Extension | None = None,
-) -> None:  # fmt: skip
+    settings: ServerSettings,
+    connect: Callable[[], Cluster],
+    stamp: Callable[[], object] = lambda: None,
+    ready: Callable[[str], object] = lambda _: None,
+    extension: Extension | None = None,
+) -> None:
     """Answer until a signal ends the process; `ready` gets the address. Raises `PaictlError` if it cannot start."""
     check(settings)
     app, workers = application(
-        connect, stamp, settings.proxies, encrypted=settings.certificate is not None, extension=extension,
-        oidc_secret=settings.oidc_secret, tasks=settings.tasks,
-    )  # fmt: skip
+        connect,
+        stamp,
+        settings.proxies,
+        encrypted=settings.certificate is not None,
+        extension=extension,
+        oidc_secret=settings.oidc_secret,
+        tasks=settings.tasks,
+    )
     server = _Server(_http(settings, app), ready, _proxy(settings, workers), settings)
     try:
         server.run()
@@ -153,9 +169,11 @@ def serve(
 
 @contextlib.contextmanager
 def in_background(
-    connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, extension: Extension | None = None,
+    connect: Callable[[], Cluster],
+    stamp: Callable[[], object] = lambda: None,
+    extension: Extension | None = None,
     settings: ServerSettings | None = None,
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Answer this machine in a thread, on a port that the system chooses, for as long as the block lasts; its address.
 
     Raises `PaictlError` if it cannot listen.
@@ -189,9 +207,12 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which says when it answers, and where: a port of 0 is chosen by the system."""
 
     def __init__(
-        self, config: uvicorn.Config, ready: Callable[[str], object], proxy: TaskProxy | None = None,
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[str], object],
+        proxy: TaskProxy | None = None,
         settings: ServerSettings | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(config)
         self._ready = ready
         self._proxy = proxy
@@ -239,8 +260,9 @@ def _http(settings: ServerSettings, app: ServerApp) -> uvicorn.Config:
     except OSError as error:  # ssl's own error is one
         raise PaictlError(
             text("the certificate or its key cannot be used: {reason}", reason=error.strerror or error),
-            where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
-        ) from None  # fmt: skip
+            where=f"{settings.certificate}, {settings.key}",
+            hint="both have to be PEM and belong together",
+        ) from None
 
 
 def log_to_stderr(level: int) -> None:

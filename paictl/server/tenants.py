@@ -156,10 +156,14 @@ def request_for(call: Call, data: Mapping[str, object]) -> JobRequest:
     if not call.me.may_submit_to(str(vc)):
         vcs = call.me.account.vcs
         message = (
-            text("user {user} may not submit to virtual cluster {vc}, only to: {vcs}",
-                 user=call.me.name, vc=str(vc)[:80], vcs=listed(vcs))
+            text(
+                "user {user} may not submit to virtual cluster {vc}, only to: {vcs}",
+                user=call.me.name,
+                vc=str(vc)[:80],
+                vcs=listed(vcs),
+            )
             if vcs
             else text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80])
-        )  # fmt: skip
+        )
         raise ApiError(403, "ForbiddenUserError", message)
     return JobRequest(call.me.name, data)

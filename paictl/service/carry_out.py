@@ -187,9 +187,14 @@ class ServicePhase(Phase):
 
 
 def carry_out(
-    plan: ServicePlan, catalogue: Catalogue, cluster: Services, listen: Listener = lambda _: None,
-    patience: Patience | None = None, *, workers: int = 1,
-) -> tuple[ServiceOutcome, ...]:  # fmt: skip
+    plan: ServicePlan,
+    catalogue: Catalogue,
+    cluster: Services,
+    listen: Listener = lambda _: None,
+    patience: Patience | None = None,
+    *,
+    workers: int = 1,
+) -> tuple[ServiceOutcome, ...]:
     """Do the steps of a plan in their order, up to `workers` at a time; `listen` hears of everything.
 
     A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service

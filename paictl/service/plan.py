@@ -220,10 +220,13 @@ def _stop(context: _Context) -> ServicePlan:
 
 
 _FOR_GOOD = (
-    "is needed by {users}, which keeps running without it", "is needed by {users}, which keep running without it",
-)  # fmt: skip
-_MEANWHILE = ("is needed by {users}, which keeps running without it until it is back",
-              "is needed by {users}, which keep running without it until it is back")  # fmt: skip
+    "is needed by {users}, which keeps running without it",
+    "is needed by {users}, which keep running without it",
+)
+_MEANWHILE = (
+    "is needed by {users}, which keeps running without it until it is back",
+    "is needed by {users}, which keep running without it until it is back",
+)
 
 
 def _left_alone(context: _Context, going: Collection[str], consequence: tuple[str, str]) -> tuple[Remark, ...]:

@@ -254,9 +254,13 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def serving(
-    app: ASGIApp, host: str, port: int, certificate: Path | None = None, key: Path | None = None,
+    app: ASGIApp,
+    host: str,
+    port: int,
+    certificate: Path | None = None,
+    key: Path | None = None,
     client_authority: Path | None = None,
-) -> uvicorn.Config:  # fmt: skip
+) -> uvicorn.Config:
     """How HTTP is served; with an authority clients may show a certificate, which then has to be one of its own.
 
     The process may have as many files open as it can from now on. Raises `OSError` if a certificate or key cannot be

@@ -102,8 +102,16 @@ class KeptRuns:
         path = request.policy.partition(":")[0].strip()
         code = Path(path).read_bytes() if external.is_file(path) and Path(path).is_file() else b""
         code += _files(request.policy)
-        parts = (__version__, self._trace, request.policy, repr(request.cluster), request.seed, request.inflate,
-                 request.log, request.failures)  # fmt: skip
+        parts = (
+            __version__,
+            self._trace,
+            request.policy,
+            repr(request.cluster),
+            request.seed,
+            request.inflate,
+            request.log,
+            request.failures,
+        )
         return self._folder / f"{hashlib.sha256(repr(parts).encode() + code).hexdigest()}.run"
 
 

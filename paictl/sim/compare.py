@@ -86,10 +86,20 @@ def pair(runs: Sequence[RunResult], first: int, second: int) -> Pair:
     low, high = interval(changes)
     ids = {outcome.id for run in (runs[first], runs[second]) for outcome in run.outcomes}
     return Pair(
-        first, second, len(gains), len(losses), len(changes) - len(gains) - len(losses), len(ids) - len(changes),
-        _mean(gains), _mean(losses), _mean(changes), low, high,
-        max(gains, default=0) / 1000, max(losses, default=0) / 1000,
-    )  # fmt: skip
+        first,
+        second,
+        len(gains),
+        len(losses),
+        len(changes) - len(gains) - len(losses),
+        len(ids) - len(changes),
+        _mean(gains),
+        _mean(losses),
+        _mean(changes),
+        low,
+        high,
+        max(gains, default=0) / 1000,
+        max(losses, default=0) / 1000,
+    )
 
 
 def interval(changes: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
@@ -132,9 +142,14 @@ def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discrimin
         stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
         if stuck:
             messages.append(
-                text("under {policy} on {cluster} {stuck} of {jobs} jobs did not finish", policy=run.policy,
-                     cluster=run.cluster, stuck=stuck, jobs=run_figures.jobs + run_figures.unfinished)
-            )  # fmt: skip
+                text(
+                    "under {policy} on {cluster} {stuck} of {jobs} jobs did not finish",
+                    policy=run.policy,
+                    cluster=run.cluster,
+                    stuck=stuck,
+                    jobs=run_figures.jobs + run_figures.unfinished,
+                )
+            )
     return list(dict.fromkeys(messages))
 
 
@@ -149,9 +164,12 @@ def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
         text(
             "this workload cannot distinguish policies on {cluster}: mean completion times differ by less than "
             "{alike:.1%}, and only {waited} of {jobs} jobs wait; use fewer devices or more jobs",
-            cluster=runs[0].cluster, alike=ALIKE, waited=waited, jobs=len(runs[0].outcomes),
+            cluster=runs[0].cluster,
+            alike=ALIKE,
+            waited=waited,
+            jobs=len(runs[0].outcomes),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _waits(outcome: JobOutcome) -> bool:
@@ -167,9 +185,13 @@ def _impossible(run: RunResult) -> list[str]:
         text(
             "{lost} of {jobs} jobs can never run on {cluster}: not enough devices, or not of their type (for instance "
             "job {id}, which asks for {gpus})",
-            lost=len(lost), jobs=len(run.outcomes), cluster=run.cluster, id=largest.id, gpus=largest.gpus,
+            lost=len(lost),
+            jobs=len(run.outcomes),
+            cluster=run.cluster,
+            id=largest.id,
+            gpus=largest.gpus,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _where(run: RunResult) -> tuple[object, ...]:

@@ -482,17 +482,51 @@ class Simulation:
         job, before = state.job, state.earlier
         if before is None:
             return JobOutcome(
-                job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
-                job.deadlines, ending, state.first_start, state.end, Millis(state.ran), state.service,
-                state.preemptions, state.migrations, state.resizes, state.lost, self.policy.notes(view),
-            )  # fmt: skip
+                job.id,
+                job.user,
+                job.vc,
+                job.model,
+                job.gpus,
+                job.submit,
+                job.true_work,
+                job.share,
+                job.urge,
+                job.deadlines,
+                ending,
+                state.first_start,
+                state.end,
+                Millis(state.ran),
+                state.service,
+                state.preemptions,
+                state.migrations,
+                state.resizes,
+                state.lost,
+                self.policy.notes(view),
+            )
         return JobOutcome(
-            job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
-            job.deadlines, ending, before.first_start, state.end, Millis(before.ran + state.ran),
-            before.service + state.service, before.preemptions + state.preemptions,
-            before.migrations + state.migrations, before.resizes + state.resizes, before.lost + state.lost,
-            self.policy.notes(view), before.count, before.wasted,
-        )  # fmt: skip
+            job.id,
+            job.user,
+            job.vc,
+            job.model,
+            job.gpus,
+            job.submit,
+            job.true_work,
+            job.share,
+            job.urge,
+            job.deadlines,
+            ending,
+            before.first_start,
+            state.end,
+            Millis(before.ran + state.ran),
+            before.service + state.service,
+            before.preemptions + state.preemptions,
+            before.migrations + state.migrations,
+            before.resizes + state.resizes,
+            before.lost + state.lost,
+            self.policy.notes(view),
+            before.count,
+            before.wasted,
+        )
 
     def _note(self, kind: str, state: JobProgress) -> None:
         if self.log is not None:

@@ -18,9 +18,10 @@ def require_parquet() -> None:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         raise PaictlError(
-            "the library for Parquet is not installed (pyarrow)", where="--parquet",
+            "the library for Parquet is not installed (pyarrow)",
+            where="--parquet",
             hint="install it: pip install 'paictl[parquet]'; or write --csv",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def sweep_files(
@@ -89,10 +90,13 @@ def sweep_svg(rows: Sequence[Setting]) -> str:
     ]
     for place, metric in enumerate(shown):
         lines = {
-            cluster: {setting.policy: setting.estimates[metric] for setting in rows
-                      if setting.cluster == cluster and metric in setting.estimates}
+            cluster: {
+                setting.policy: setting.estimates[metric]
+                for setting in rows
+                if setting.cluster == cluster and metric in setting.estimates
+            }
             for cluster in clusters
-        }  # fmt: skip
+        }
         parts += _panel(metric, place * _PANEL, lines, across)
     bottom = _PANEL * len(shown)
     for policy, x in across.items():

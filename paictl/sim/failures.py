@@ -110,10 +110,13 @@ class FailureModel:
 
     def windows(self) -> Windows:
         """The planned outages, in milliseconds since the first submission."""
-        return Windows(tuple(
-            Window(f"line-{row.line}", (row.node,), row.start, row.end)
-            for row in self.log or () if row.planned and row.end is not None
-        ))  # fmt: skip
+        return Windows(
+            tuple(
+                Window(f"line-{row.line}", (row.node,), row.start, row.end)
+                for row in self.log or ()
+                if row.planned and row.end is not None
+            )
+        )
 
     def problem(self, cluster: Cluster) -> str | None:
         """What a log names that the cluster does not have; None if it has everything."""
@@ -123,9 +126,11 @@ class FailureModel:
                 return text("line {line}: no node {name!r}", line=row.line, name=row.node)
             if row.device is not None and row.device >= nodes[row.node]:
                 return text(
-                    "line {line}: node {name} has {number} devices, from 0", line=row.line, name=row.node,
+                    "line {line}: node {name} has {number} devices, from 0",
+                    line=row.line,
+                    name=row.node,
                     number=nodes[row.node],
-                )  # fmt: skip
+                )
         return None
 
 
@@ -160,16 +165,20 @@ def failures_of(specification: str) -> FailureModel | None:
     if path is not None:
         if spans:
             raise FailureError(
-                text("a log cannot be combined with {name}", name=f"{next(iter(spans))}="), where="--failures",
+                text("a log cannot be combined with {name}", name=f"{next(iter(spans))}="),
+                where="--failures",
                 hint="with a log, only checkpoint= can be set",
-            )  # fmt: skip
+            )
         return FailureModel(specification.strip(), log=_log(path), checkpoint=checkpoint)
     if not {"node", "device"} & spans.keys():
         raise FailureError(text("no failures are given"), where="--failures", hint=_HINT)
     return FailureModel(
-        specification.strip(), node=spans.get("node"), device=spans.get("device"), repair=spans.get("repair") or REPAIR,
+        specification.strip(),
+        node=spans.get("node"),
+        device=spans.get("device"),
+        repair=spans.get("repair") or REPAIR,
         checkpoint=checkpoint,
-    )  # fmt: skip
+    )
 
 
 def _span(key: str, value: str) -> Millis | None:
@@ -182,9 +191,10 @@ def _span(key: str, value: str) -> Millis | None:
     least = 0.0 if key == "checkpoint" else 1.0
     if not least <= seconds <= _LONGEST:
         raise FailureError(
-            text("{key}={value} is not a duration", key=key, value=value), where="--failures",
+            text("{key}={value} is not a duration", key=key, value=value),
+            where="--failures",
             hint=text("write {key}=12h, at least {least:.0f} s", key=key, least=least),
-        )  # fmt: skip
+        )
     return Millis(round(seconds * 1000))
 
 
@@ -195,15 +205,17 @@ def _log(path: Path) -> tuple[LoggedOutage, ...]:
             header = [name.strip() for name in next(rows, [])]
             if not {"node", "start"} <= set(header) <= set(_COLUMNS):
                 raise FailureError(
-                    text("the columns are {names}", names=", ".join(header) or "-"), where=f"{path}:1",
+                    text("the columns are {names}", names=", ".join(header) or "-"),
+                    where=f"{path}:1",
                     hint="node,device,start,end,planned; only node and start are required",
-                )  # fmt: skip
+                )
             outages = [_row(path, rows.line_num, dict(zip(header, row, strict=False))) for row in rows if any(row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FailureError(
-            text("cannot read the log: {reason}", reason=getattr(error, "strerror", None) or error), where=str(path),
+            text("cannot read the log: {reason}", reason=getattr(error, "strerror", None) or error),
+            where=str(path),
             hint=_HINT,
-        ) from None  # fmt: skip
+        ) from None
     return tuple(sorted(outages, key=lambda row: row.start))
 
 
@@ -223,14 +235,16 @@ def _row(path: Path, line: int, fields: dict[str, str]) -> LoggedOutage:
     planned = _PLANNED.get(fields.get("planned", "").strip())
     if planned is None:
         raise FailureError(
-            text("{given!r} is neither yes nor no", given=fields["planned"].strip()), where=where,
+            text("{given!r} is neither yes nor no", given=fields["planned"].strip()),
+            where=where,
             hint="write yes for a maintenance window",
-        )  # fmt: skip
+        )
     if planned and (device or until is None):
         raise FailureError(
-            text("a maintenance window is for whole nodes and has an end"), where=where,
+            text("a maintenance window is for whole nodes and has an end"),
+            where=where,
             hint="leave device empty and write an end, or write no under planned",
-        )  # fmt: skip
+        )
     return LoggedOutage(line, fields.get("node", "").strip(), int(device) if device else None, start, until, planned)
 
 
@@ -241,9 +255,10 @@ def _instant(where: str, value: str) -> Millis:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST:
         raise FailureError(
-            text("{given!r} is not a time since the first submission", given=value), where=where,
+            text("{given!r} is not a time since the first submission", given=value),
+            where=where,
             hint="write seconds, or 3d12h",
-        )  # fmt: skip
+        )
     return Millis(round(seconds * 1000))
 
 

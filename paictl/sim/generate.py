@@ -113,23 +113,81 @@ def _gavel(streams: Streams, number: int, at: Millis) -> Job:
 # --- Philly
 
 _PHILLY_SIZES: Final = (
-    (1, 76_627), (2, 1_818), (4, 1_870), (8, 1_643), (12, 7), (16, 199), (24, 7), (32, 67), (64, 6), (128, 3),
-)  # fmt: skip
+    (1, 76_627),
+    (2, 1_818),
+    (4, 1_870),
+    (8, 1_643),
+    (12, 7),
+    (16, 199),
+    (24, 7),
+    (32, 67),
+    (64, 6),
+    (128, 3),
+)
 _PHILLY_SPANS: Final = (
-    (1, ((0, 20), (50, 52), (100, 62), (250, 122), (500, 1_117), (750, 2_716), (900, 8_512), (950, 19_137),
-         (990, 135_404), (1000, 868_927))),
+    (
+        1,
+        (
+            (0, 20),
+            (50, 52),
+            (100, 62),
+            (250, 122),
+            (500, 1_117),
+            (750, 2_716),
+            (900, 8_512),
+            (950, 19_137),
+            (990, 135_404),
+            (1000, 868_927),
+        ),
+    ),
     (2, ((0, 2), (250, 16), (500, 21), (750, 76), (900, 73_625), (950, 197_392), (990, 526_030), (1000, 1_521_148))),
-    (4, ((0, 20), (100, 138), (250, 772), (500, 17_431), (750, 89_422), (900, 184_519), (950, 274_339),
-         (990, 908_661), (1000, 2_641_566))),
-    (128, ((0, 20), (100, 216), (250, 1_871), (500, 23_683), (750, 173_288), (900, 352_409), (950, 525_631),
-           (990, 1_066_894), (1000, 2_658_784))),
-)  # fmt: skip
+    (
+        4,
+        (
+            (0, 20),
+            (100, 138),
+            (250, 772),
+            (500, 17_431),
+            (750, 89_422),
+            (900, 184_519),
+            (950, 274_339),
+            (990, 908_661),
+            (1000, 2_641_566),
+        ),
+    ),
+    (
+        128,
+        (
+            (0, 20),
+            (100, 216),
+            (250, 1_871),
+            (500, 23_683),
+            (750, 173_288),
+            (900, 352_409),
+            (950, 525_631),
+            (990, 1_066_894),
+            (1000, 2_658_784),
+        ),
+    ),
+)
 """(up to this many GPUs, (thousandths of the jobs, seconds)), measured in petuum's philly.csv."""
 _PHILLY_VCS: Final = (
-    ("6214e9", 41_226), ("11cb48", 16_091), ("6c71a0", 9_953), ("b436b2", 7_423), ("103959", 1_934), ("ee9e8c", 1_511),
-    ("0e4a51", 1_435), ("ed69ec", 1_137), ("7f04ca", 723), ("2869ce", 422), ("e13805", 374), ("23dbec", 8),
-    ("51b7ef", 4), ("925e2b", 3), ("795a4c", 3),
-)  # fmt: skip
+    ("6214e9", 41_226),
+    ("11cb48", 16_091),
+    ("6c71a0", 9_953),
+    ("b436b2", 7_423),
+    ("103959", 1_934),
+    ("ee9e8c", 1_511),
+    ("0e4a51", 1_435),
+    ("ed69ec", 1_137),
+    ("7f04ca", 723),
+    ("2869ce", 422),
+    ("e13805", 374),
+    ("23dbec", 8),
+    ("51b7ef", 4),
+    ("925e2b", 3),
+    ("795a4c", 3),
+)
 
 
 def _philly(streams: Streams, number: int, at: Millis) -> Job:
@@ -142,10 +200,29 @@ def _philly(streams: Streams, number: int, at: Millis) -> Job:
 # --- Chronus
 
 _CHRONUS_SIZES: Final = ((1, 28_300), (2, 210), (4, 1_200), (8, 890), (16, 110), (32, 13))
-_CHRONUS_SPANS: Final = ((0, 20), (100, 23), (250, 32), (500, 60), (750, 174), (900, 676), (950, 1_427), (990, 3_222),
-                         (1000, 4_058))  # fmt: skip
-_CHRONUS_FACTORS: Final = ((0, 110), (50, 128), (100, 140), (250, 164), (500, 197), (750, 245), (900, 312), (950, 354),
-                           (990, 420), (1000, 500))  # fmt: skip
+_CHRONUS_SPANS: Final = (
+    (0, 20),
+    (100, 23),
+    (250, 32),
+    (500, 60),
+    (750, 174),
+    (900, 676),
+    (950, 1_427),
+    (990, 3_222),
+    (1000, 4_058),
+)
+_CHRONUS_FACTORS: Final = (
+    (0, 110),
+    (50, 128),
+    (100, 140),
+    (250, 164),
+    (500, 197),
+    (750, 245),
+    (900, 312),
+    (950, 354),
+    (990, 420),
+    (1000, 500),
+)
 _CHRONUS_MODELS: Final = ("alexnet", "inception_v3", "mobilenet_v2", "resnet101", "vgg16")
 
 
@@ -164,10 +241,15 @@ def _chronus(urges: tuple[tuple[DeadlineKind, int], ...]) -> Callable[[Streams, 
             DeadlineKind.BEST_EFFORT: (),
         }[urge]
         return Job(
-            str(number), Millis(at // MINUTE * MINUTE), streams.size.weighted(_CHRONUS_SIZES), Millis(minutes * MINUTE),
-            vc=streams.tenant.weighted(_PHILLY_VCS[:11]), model=streams.model.pick(_CHRONUS_MODELS), urge=urge,
+            str(number),
+            Millis(at // MINUTE * MINUTE),
+            streams.size.weighted(_CHRONUS_SIZES),
+            Millis(minutes * MINUTE),
+            vc=streams.tenant.weighted(_PHILLY_VCS[:11]),
+            model=streams.model.pick(_CHRONUS_MODELS),
+            urge=urge,
             deadlines=deadlines,
-        )  # fmt: skip
+        )
 
     return make
 
@@ -177,8 +259,14 @@ _REWARDS: Final = (10.0, 8.0, 5.0, 2.0)
 
 # --- SC'17
 
-_SC17_SPANS: Final = {("bvlc_alexnet", 1): 69, ("bvlc_alexnet", 2): 127, ("bvlc_alexnet", 3): 170,
-                      ("bvlc_googlenet", 1): 112, ("bvlc_googlenet", 2): 146, ("bvlc_googlenet", 3): 174}  # fmt: skip
+_SC17_SPANS: Final = {
+    ("bvlc_alexnet", 1): 69,
+    ("bvlc_alexnet", 2): 127,
+    ("bvlc_alexnet", 3): 170,
+    ("bvlc_googlenet", 1): 112,
+    ("bvlc_googlenet", 2): 146,
+    ("bvlc_googlenet", 3): 174,
+}
 
 _SC17_BESIDE: Final = {
     ("bvlc_alexnet", 2): {"bvlc_alexnet/1*2": 0.76, "bvlc_googlenet/1*2": 0.81},
@@ -194,10 +282,15 @@ def _sc17(streams: Streams, number: int, at: Millis) -> Job:
     utility = streams.deadline.between(300, 520) / 1000
     sensitivity = {"node": 0.8 if kind == "bvlc_alexnet" else 0.97} if gpus == 2 else {}
     return Job(
-        str(number), at, gpus, Millis(_SC17_SPANS[kind, gpus] * SECOND), model=f"{kind}/1", sensitivity=sensitivity,
+        str(number),
+        at,
+        gpus,
+        Millis(_SC17_SPANS[kind, gpus] * SECOND),
+        model=f"{kind}/1",
+        sensitivity=sensitivity,
         beside=_SC17_BESIDE.get((kind, gpus), {}),
         facts={"utility": utility, "memory": 1.0},
-    )  # fmt: skip
+    )
 
 
 # --- two tenants
@@ -212,37 +305,88 @@ def _tenants(streams: Streams, number: int, at: Millis) -> Job:
     share = Share.OPPORTUNISTIC if vc == "research" and streams.deadline.below(5) == 0 else Share.GUARANTEED
     model = streams.model.pick(sorted(SKEW))
     return Job(
-        f"{vc}-{number}", at, gpus, Millis(span * MINUTE), vc=vc, user=f"u{streams.tenant.below(6)}", model=model,
-        skew=SKEW[model], share=share, gpu_util=streams.model.between(3, 10) / 10,
-    )  # fmt: skip
+        f"{vc}-{number}",
+        at,
+        gpus,
+        Millis(span * MINUTE),
+        vc=vc,
+        user=f"u{streams.tenant.below(6)}",
+        model=model,
+        skew=SKEW[model],
+        share=share,
+        gpu_util=streams.model.between(3, 10) / 10,
+    )
 
 
 MIXES: Final = {
     mix.name: mix
     for mix in (
-        Mix("tiresias", "480-job testbed mix of Tiresias", "Tiresias (NSDI'19) §6.1: sizes, bins, Poisson 30 s",
+        Mix(
+            "tiresias",
+            "480-job testbed mix of Tiresias",
+            "Tiresias (NSDI'19) §6.1: sizes, bins, Poisson 30 s",
             "within a bin the time is log-uniform, 1 to 13 minutes and 13 minutes to 4 hours; models evenly",
-            30 * SECOND, _tiresias),
-        Mix("gavel", "Gavel's generator of continuous traces", "Gavel (OSDI'20) §7.1: 10^x minutes, 70/25/5 % sizes",
+            30 * SECOND,
+            _tiresias,
+        ),
+        Mix(
+            "gavel",
+            "Gavel's generator of continuous traces",
+            "Gavel (OSDI'20) §7.1: 10^x minutes, 70/25/5 % sizes",
             "2 GPUs 10 and 4 GPUs 15 %; six models with rounded rates of ours; one job in 10 minutes",
-            10 * MINUTE, _gavel),
-        Mix("philly", "modeled on the 82,247 jobs of Philly",
+            10 * MINUTE,
+            _gavel,
+        ),
+        Mix(
+            "philly",
+            "modeled on the 82,247 jobs of Philly",
             "sizes, tenants, run times by size measured in philly.csv",
-            "arrivals are Poisson: no days, nights or weekends", 114_400, _philly),
-        Mix("chronus-slo", "Chronus' trace with strict deadlines", "measured in the artifact's SLO trace (SoCC'21)",
-            "arrivals are Poisson", 39_100, _chronus(((DeadlineKind.STRICT, 1),))),
-        Mix("chronus-mix1", "Chronus' strict deadlines and best effort", "measured in the artifact's MIX1 trace",
-            "arrivals are Poisson", 39_100,
-            _chronus(((DeadlineKind.STRICT, 21_724), (DeadlineKind.BEST_EFFORT, 9_216)))),
-        Mix("chronus-mix2", "Chronus' soft and strict deadlines, best effort", "measured in the artifact's MIX2 trace",
-            "arrivals are Poisson; soft deadlines 20 to 60 minutes apart", 39_100,
-            _chronus(((DeadlineKind.SOFT, 18_525), (DeadlineKind.STRICT, 9_276), (DeadlineKind.BEST_EFFORT, 3_139)))),
-        Mix("sc17", "Caffe jobs of the topology-aware scheduler", "measured in its workloads (SC'17)",
-            "all with batch size 1, rounded times", 10 * SECOND, _sc17),
-        Mix("tenants", "two tenants of our own", "paictl",
-            "research: many small jobs, a fifth of them opportunistic; product: few large ones", 6 * MINUTE, _tenants),
+            "arrivals are Poisson: no days, nights or weekends",
+            114_400,
+            _philly,
+        ),
+        Mix(
+            "chronus-slo",
+            "Chronus' trace with strict deadlines",
+            "measured in the artifact's SLO trace (SoCC'21)",
+            "arrivals are Poisson",
+            39_100,
+            _chronus(((DeadlineKind.STRICT, 1),)),
+        ),
+        Mix(
+            "chronus-mix1",
+            "Chronus' strict deadlines and best effort",
+            "measured in the artifact's MIX1 trace",
+            "arrivals are Poisson",
+            39_100,
+            _chronus(((DeadlineKind.STRICT, 21_724), (DeadlineKind.BEST_EFFORT, 9_216))),
+        ),
+        Mix(
+            "chronus-mix2",
+            "Chronus' soft and strict deadlines, best effort",
+            "measured in the artifact's MIX2 trace",
+            "arrivals are Poisson; soft deadlines 20 to 60 minutes apart",
+            39_100,
+            _chronus(((DeadlineKind.SOFT, 18_525), (DeadlineKind.STRICT, 9_276), (DeadlineKind.BEST_EFFORT, 3_139))),
+        ),
+        Mix(
+            "sc17",
+            "Caffe jobs of the topology-aware scheduler",
+            "measured in its workloads (SC'17)",
+            "all with batch size 1, rounded times",
+            10 * SECOND,
+            _sc17,
+        ),
+        Mix(
+            "tenants",
+            "two tenants of our own",
+            "paictl",
+            "research: many small jobs, a fifth of them opportunistic; product: few large ones",
+            6 * MINUTE,
+            _tenants,
+        ),
     )
-}  # fmt: skip
+}
 """By name."""
 
 

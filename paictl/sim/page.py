@@ -102,9 +102,13 @@ _WORDS: Final = (*PAGE_WORDS, *(row[0] for row in _FIGURES))
 def page(comparison: Comparison, title: str, language: str = "en") -> str:
     """The page in a language; raises `FileNotFoundError` if the installation lost its parts."""
     return filled_page(
-        "sim.html", "sim.css", ["sim.js"], title=in_language(title, language),
-        data=page_data(comparison, title, language), language=language,
-    )  # fmt: skip
+        "sim.html",
+        "sim.css",
+        ["sim.js"],
+        title=in_language(title, language),
+        data=page_data(comparison, title, language),
+        language=language,
+    )
 
 
 def page_data(comparison: Comparison, title: str, language: str = "en") -> dict[str, Any]:
@@ -116,8 +120,12 @@ def page_data(comparison: Comparison, title: str, language: str = "en") -> dict[
     clusters = joined("; ", (text("{name} ({devices} devices)", name=name, devices=number) for name, number in parts))
     summary = text(
         "{trace} (sha256 {digest}), {jobs:,} jobs; cluster {clusters}; seed {seeds}",
-        trace=trace.path, digest=trace.sha256[:12], jobs=len(trace.jobs), clusters=clusters, seeds=seeds,
-    )  # fmt: skip
+        trace=trace.path,
+        digest=trace.sha256[:12],
+        jobs=len(trace.jobs),
+        clusters=clusters,
+        seeds=seeds,
+    )
     if trace.bad:
         summary = text("{about}; {rows:,} rows left out", about=summary, rows=len(trace.bad))
     return {
@@ -198,10 +206,17 @@ def _tenants(outcomes: Sequence[JobOutcome]) -> list[list[Any]]:
         waits = [outcome.waiting or 0 for outcome in done]
         jcts = sorted(outcome.jct or 0 for outcome in done)
         late = percentile(jcts, 0.95)
-        rows.append([
-            name, len(groups[name]), _mean(waits), max(waits, default=0) / 1000, _mean(jcts),
-            None if late is None else late / 1000, sum(outcome.service for outcome in groups[name]) / 3_600_000,
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                len(groups[name]),
+                _mean(waits),
+                max(waits, default=0) / 1000,
+                _mean(jcts),
+                None if late is None else late / 1000,
+                sum(outcome.service for outcome in groups[name]) / 3_600_000,
+            ]
+        )
     return rows
 
 

@@ -216,6 +216,14 @@ def _run_one(
     snapshot: bytes | None,
 ) -> RunResult:
     return simulate(
-        jobs, request.cluster, request.policy, seed=request.seed, inflate=request.inflate, log=request.log,
-        failures=request.failures, part=part, stop=stop, snapshot=snapshot,
-    )  # fmt: skip
+        jobs,
+        request.cluster,
+        request.policy,
+        seed=request.seed,
+        inflate=request.inflate,
+        log=request.log,
+        failures=request.failures,
+        part=part,
+        stop=stop,
+        snapshot=snapshot,
+    )

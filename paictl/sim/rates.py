@@ -131,9 +131,11 @@ class TrainingRates(Rates):
             return 0 if job.work else ONE
         total = job.work * ONE
         speed = training.speed(
-            self.cluster.type_of[state.devices[0]], self.placement(state.devices), self.sizes[state.number],
+            self.cluster.type_of[state.devices[0]],
+            self.placement(state.devices),
+            self.sizes[state.number],
             training.epoch((total - state.left) / total),
-        )  # fmt: skip
+        )
         return max(1, round(speed / 1000 / training.ends[-1] * total * (1.0 - self.overhead)))
 
     def placement(self, devices: Devices) -> tuple[int, ...]:

@@ -17,18 +17,34 @@ from paictl.sim.metrics import Figures, by_tenant, figures
 from paictl.sim.run import JobOutcome, RunResult
 
 _OPTIONAL = (
-    "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
-    "interruptions", "wasted", "down",
-)  # fmt: skip
+    "deadline_misses",
+    "weighted_miss",
+    "slo_jct",
+    "best_effort_jct",
+    "admitted",
+    "admitted_misses",
+    "interruptions",
+    "wasted",
+    "down",
+)
 """Figures that are left out if they do not apply."""
 REPAIRS = ("repaired", "repair_wait", "repair_idle_hours")
 """Counters for replaced members of gangs: how many, seconds until then, idle device hours."""
 MOVES = ("moved", "moved_for", "moved_hours", "moved_idle_hours")
 """Counters for moved gangs: moves, gangs that could start, device hours of lost work and of restarts."""
 COUNTED = (
-    "conflicts", "stranded", "promises_broken", "over_limit", "backfilled", "allocation_ratio", "dropped",
-    "worst_ftf", "unfair", *REPAIRS, *MOVES,
-)  # fmt: skip
+    "conflicts",
+    "stranded",
+    "promises_broken",
+    "over_limit",
+    "backfilled",
+    "allocation_ratio",
+    "dropped",
+    "worst_ftf",
+    "unfair",
+    *REPAIRS,
+    *MOVES,
+)
 _CURVE = "allocation_curve."
 """Prefix of the counters that form a curve."""
 
@@ -90,8 +106,13 @@ def run_data(run: RunResult, trace: Trace, run_figures: Figures, *, reproducible
     return {
         "policy": run.policy,
         "parameters": dict(run.parameters),
-        "trace": {"path": trace.path, "sha256": trace.sha256, "jobs": len(trace.jobs), "format": trace.format,
-                  "bad_rows": len(trace.bad)},
+        "trace": {
+            "path": trace.path,
+            "sha256": trace.sha256,
+            "jobs": len(trace.jobs),
+            "format": trace.format,
+            "bad_rows": len(trace.bad),
+        },
         "cluster": run.cluster,
         "devices": run.devices,
         "seed": run.seed,
@@ -103,7 +124,7 @@ def run_data(run: RunResult, trace: Trace, run_figures: Figures, *, reproducible
         "counters": {name: value for name, value in sorted(run.counters.items()) if not name.startswith(_CURVE)},
         "tenants": [asdict(row) for row in by_tenant(run)],
         "wall_seconds": None if reproducible else run.wall_seconds,
-    }  # fmt: skip
+    }
 
 
 def _curve(counters: Mapping[str, float]) -> dict[str, Any]:
@@ -154,11 +175,34 @@ def jobs_csv(runs: Sequence[RunResult]) -> str:
     failing = any(run.failures for run in runs)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([
-        *(["run"] if len(runs) > 1 else []), "id", "user", "vc", "model", "gpus", "share", "urge", "submit",
-        "first_start", "end", "ending", "work", "jct", "queueing", "waiting", "ran", "gpu_seconds", "preemptions",
-        "migrations", "resizes", "lost", *(["interruptions"] if failing else []), *notes,
-    ])  # fmt: skip
+    writer.writerow(
+        [
+            *(["run"] if len(runs) > 1 else []),
+            "id",
+            "user",
+            "vc",
+            "model",
+            "gpus",
+            "share",
+            "urge",
+            "submit",
+            "first_start",
+            "end",
+            "ending",
+            "work",
+            "jct",
+            "queueing",
+            "waiting",
+            "ran",
+            "gpu_seconds",
+            "preemptions",
+            "migrations",
+            "resizes",
+            "lost",
+            *(["interruptions"] if failing else []),
+            *notes,
+        ]
+    )
     for name, run in zip(labels, runs, strict=True):
         for outcome in run.outcomes:
             extra = [outcome.interruptions] if failing else []

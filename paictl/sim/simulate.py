@@ -93,8 +93,7 @@ def simulate(
     """
     kind, parameters = parse(policy)  # also loads the module of a policy from outside, which a snapshot needs
     if snapshot is None:
-        course = _new_course(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log,
-                             failures=failures)  # fmt: skip
+        course = _new_course(jobs, spec, kind, parameters, seed=seed, inflate=inflate, log=log, failures=failures)
     else:
         course = pickle.loads(snapshot)  # noqa: S301 - our own
     engine = course.engine
@@ -168,12 +167,13 @@ def check_failures(failures: FailureModel, cluster: Cluster, kind: type[Policy])
         raise FailureError(problem, where=failures.text, hint=hint)
     if not kind.endures:
         raise ParameterError(
-            text("it does not support failures"), where=f"policy {kind.id}",
+            text("it does not support failures"),
+            where=f"policy {kind.id}",
             hint=text(
                 "one of: {names}; a policy of your own: docs/adding-a-policy.md (endures)",
                 names=", ".join(name for name in POLICIES if policy_class(name).endures),
             ),
-        )  # fmt: skip
+        )
 
 
 def _after_instant(

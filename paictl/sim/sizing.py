@@ -100,21 +100,28 @@ def offers(nodes: Sequence[str], prices: Sequence[str]) -> list[NodeOffer]:
     for written in prices:
         kind, _, amount = written.rpartition("=")
         if not re.fullmatch(r"\d+(\.\d+)?", amount, re.ASCII):
-            raise ParameterError(text("{written!r} is not a price", written=written), where="--price",
-                                 hint="write V100=2.5: one node for an hour")  # fmt: skip
+            raise ParameterError(
+                text("{written!r} is not a price", written=written),
+                where="--price",
+                hint="write V100=2.5: one node for an hour",
+            )
         costs[kind] = float(amount)
     node_offers = []
     for written in nodes:
         kind, _, devices = written.rpartition("=")
         if not re.fullmatch(r"[1-9]\d{0,3}", devices, re.ASCII):
-            raise ParameterError(text("{written!r} is not a node", written=written), where="--node",
-                                 hint="write 8, or V100=8: type and devices")  # fmt: skip
+            raise ParameterError(
+                text("{written!r} is not a node", written=written),
+                where="--node",
+                hint="write 8, or V100=8: type and devices",
+            )
         node_offers.append(NodeOffer(kind or "gpu", int(devices), costs.pop(kind, None)))
     if costs:
         raise ParameterError(
-            text("there is a price for {name!r}, but no such node", name=next(iter(costs))), where="--price",
+            text("there is a price for {name!r}, but no such node", name=next(iter(costs))),
+            where="--price",
             hint=text("nodes: {names}", names=", ".join(nodes)),
-        )  # fmt: skip
+        )
     return node_offers
 
 
@@ -279,9 +286,10 @@ def question(
     model = failures_of(failures)
     if model is not None and model.log is not None and base is None:
         raise FailureError(
-            text("a log names nodes, and there are none before the search"), where=failures,
+            text("a log names nodes, and there are none before the search"),
+            where=failures,
             hint="give --cluster with the nodes of the log, or rates: node=30d,device=180d",
-        )  # fmt: skip
+        )
     if model is not None:
         check_failures(model, Cluster(base if base is not None else grown(None, kinds[0], 1)), policy_kind)
     return SizingQuestion(goals, kinds, base, model)

@@ -115,9 +115,12 @@ def _from_table(table: TraceFile) -> ClusterShape:
 
 def _table_row(line: lines.Line) -> Node:
     return Node(
-        line.text("sn"), line.whole("gpu", 0), line.get("model") or "gpu",
-        cpu_milli=line.whole("cpu_milli", 1), memory_mib=line.whole("memory_mib", 1),
-    )  # fmt: skip
+        line.text("sn"),
+        line.whole("gpu", 0),
+        line.get("model") or "gpu",
+        cpu_milli=line.whole("cpu_milli", 1),
+        memory_mib=line.whole("memory_mib", 1),
+    )
 
 
 # --- HiveD
@@ -211,8 +214,9 @@ def _from_layout(loaded: Loaded, text: str) -> ClusterShape:
         if sku is None or not count:
             continue  # a worker for jobs without devices
         model = sku.device.scalar("model") or sku.device.scalar("type")
-        nodes.append(Node(machine.name.text if machine.name else f"worker-{number}", count,
-                          model.text if model else sku.name))  # fmt: skip
+        nodes.append(
+            Node(machine.name.text if machine.name else f"worker-{number}", count, model.text if model else sku.name)
+        )
     if not nodes:
         raise ClusterShapeError("the layout has no worker with devices", where=text, hint="see: paictl config validate")
     return ClusterShape(text, tuple(nodes))

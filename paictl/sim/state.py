@@ -38,10 +38,31 @@ class JobProgress:
     """A job between its arrival and its end."""
 
     __slots__ = (
-        "begins", "brought", "devices", "earlier", "end", "first_start", "held_since", "job", "left", "limit", "lost",
-        "migrations", "never_done", "notes", "number", "placed", "plain", "preemptions", "ran", "rate", "resizes",
-        "service", "version", "waiting_since",
-    )  # fmt: skip
+        "begins",
+        "brought",
+        "devices",
+        "earlier",
+        "end",
+        "first_start",
+        "held_since",
+        "job",
+        "left",
+        "limit",
+        "lost",
+        "migrations",
+        "never_done",
+        "notes",
+        "number",
+        "placed",
+        "plain",
+        "preemptions",
+        "ran",
+        "rate",
+        "resizes",
+        "service",
+        "version",
+        "waiting_since",
+    )
 
     def __init__(self, job: Job, number: int) -> None:
         self.job = job
@@ -157,11 +178,16 @@ class FragileProgress(JobProgress):
         earlier = self.earlier or _NONE
         saved = self.left if self.every == 0 else max(self.saved, self.left)
         return EarlierAttempts(
-            self.first_start if earlier.first_start is None else earlier.first_start, earlier.ran + self.ran,
-            earlier.service + self.service, earlier.preemptions + self.preemptions,
-            earlier.migrations + self.migrations, earlier.resizes + self.resizes,
-            earlier.lost + self.lost + (saved - self.left) // ONE, earlier.wasted + wasted, earlier.count + 1,
-        )  # fmt: skip
+            self.first_start if earlier.first_start is None else earlier.first_start,
+            earlier.ran + self.ran,
+            earlier.service + self.service,
+            earlier.preemptions + self.preemptions,
+            earlier.migrations + self.migrations,
+            earlier.resizes + self.resizes,
+            earlier.lost + self.lost + (saved - self.left) // ONE,
+            earlier.wasted + wasted,
+            earlier.count + 1,
+        )
 
     def wasted(self, now: Millis) -> int:
         """Device-milliseconds since the last checkpoint, including the cost of the start."""

@@ -65,15 +65,24 @@ def survey(trace: Trace, cluster: ClusterShape | None = None) -> TraceSurvey:
     demand = sum(job.gpus * job.true_work for job in jobs)
     devices = sum(node.devices for node in cluster.nodes) if cluster else None
     return TraceSurvey(
-        trace.path, trace.sha256, trace.format, len(jobs), (last - first) / 1000, demand / 1000,
+        trace.path,
+        trace.sha256,
+        trace.format,
+        len(jobs),
+        (last - first) / 1000,
+        demand / 1000,
         sum(spans) / len(spans) / 1000,
         tuple((label, (percentile(spans, part) or 0) / 1000) for label, part in _PARTS),
         tuple(Size(*row) for row in _grouped(jobs, lambda job: job.gpus)),
         tuple(TenantDemand(*row) for row in _grouped(jobs, lambda job: job.vc)),
-        len({job.model for job in jobs if job.model}), sum(job.urge is not DeadlineKind.BEST_EFFORT for job in jobs),
-        sum(job.share is Share.OPPORTUNISTIC for job in jobs), cluster.text if cluster else None, devices,
-        demand / (devices * (last - first)) if devices and last > first else None, trace.bad,
-    )  # fmt: skip
+        len({job.model for job in jobs if job.model}),
+        sum(job.urge is not DeadlineKind.BEST_EFFORT for job in jobs),
+        sum(job.share is Share.OPPORTUNISTIC for job in jobs),
+        cluster.text if cluster else None,
+        devices,
+        demand / (devices * (last - first)) if devices and last > first else None,
+        trace.bad,
+    )
 
 
 _PARTS = (("shortest", 0.0), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("longest", 1.0))

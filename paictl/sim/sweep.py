@@ -36,9 +36,23 @@ from paictl.sim.traces.source import TraceError
 from paictl.units import SECONDS
 
 METRICS: Final = (
-    "mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan", "utilization",
-    "fragmentation", "preemptions", "migrations", "jobs", "unfinished", "interruptions", "wasted", "down",
-)  # fmt: skip
+    "mean_jct",
+    "p50_jct",
+    "p95_jct",
+    "p99_jct",
+    "mean_queueing",
+    "mean_waiting",
+    "makespan",
+    "utilization",
+    "fragmentation",
+    "preemptions",
+    "migrations",
+    "jobs",
+    "unfinished",
+    "interruptions",
+    "wasted",
+    "down",
+)
 """Figures that a sweep reports."""
 TIMES: Final = frozenset({"mean_jct", "p50_jct", "p95_jct", "p99_jct", "mean_queueing", "mean_waiting", "makespan"})
 """Metrics in seconds: settings are compared by their ratio."""
@@ -49,9 +63,37 @@ FEW: Final = 4
 MOST: Final = 10_000
 """Runs of one sweep."""
 _T: Final = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+)
 """97.5 % quantiles of Student's t with 1, 2, … 30 degrees of freedom."""
 
 
@@ -77,9 +119,10 @@ def expanded(policy: str) -> list[str]:
 def _check_number(number: int) -> None:
     if number > MOST:
         raise ParameterError(
-            text("{number:,} runs for each trace, more than {most:,}", number=number, most=MOST), where="sweep",
+            text("{number:,} runs for each trace, more than {most:,}", number=number, most=MOST),
+            where="sweep",
             hint="take fewer seeds or larger steps",
-        )  # fmt: skip
+        )
 
 
 def _values(given: str, policy: str) -> list[str]:
@@ -96,15 +139,17 @@ def _values(given: str, policy: str) -> list[str]:
             raise ValueError(given)
     except (InvalidOperation, ValueError):
         raise ParameterError(
-            text("{given!r} is not a valid range", given=given), where=f"policy {policy!r}",
+            text("{given!r} is not a valid range", given=given),
+            where=f"policy {policy!r}",
             hint="write 1..8, or 0.5..2..0.5 with a step, or 30s..5m..30s, or a|b|c",
-        ) from None  # fmt: skip
+        ) from None
     number = int((high - low) / step) + 1
     if number > MOST:
         raise ParameterError(
-            text("{given!r} has more than {most:,} values", given=given, most=MOST), where=f"policy {policy!r}",
+            text("{given!r} has more than {most:,} values", given=given, most=MOST),
+            where=f"policy {policy!r}",
             hint="take a larger step: 1..1000000..1000",
-        )  # fmt: skip
+        )
     return [f"{(low + step * place).normalize():f}{unit}" for place in range(number)]
 
 
@@ -147,8 +192,11 @@ def planned(
     _check_number(number)
     return [
         RunRequest(policy, shape, seed, inflate, failures=model)
-        for shape in shapes for model in models for policy in texts for seed in seed_numbers
-    ]  # fmt: skip
+        for shape in shapes
+        for model in models
+        for policy in texts
+        for seed in seed_numbers
+    ]
 
 
 def check_fits(trace: Trace, requests: Sequence[RunRequest]) -> None:
@@ -160,11 +208,15 @@ def check_fits(trace: Trace, requests: Sequence[RunRequest]) -> None:
         )
         if smallest > size:
             raise TraceError(
-                text("no job fits on {cluster}: the smallest requests {smallest:,} devices, and there are {size:,}",
-                     cluster=shape, smallest=smallest, size=size),
+                text(
+                    "no job fits on {cluster}: the smallest requests {smallest:,} devices, and there are {size:,}",
+                    cluster=shape,
+                    smallest=smallest,
+                    size=size,
+                ),
                 where=trace.path,
                 hint="give a larger cluster, or compare the column names with the rows: two may be swapped",
-            )  # fmt: skip
+            )
 
 
 def swept(
@@ -184,9 +236,13 @@ def swept(
     sweep_runs: list[SweepRun] = []
     for place, trace in enumerate(traces):
         runs = play(
-            trace.jobs, requests, processes=processes, kept=kept[place] if kept else None, drop=False,
+            trace.jobs,
+            requests,
+            processes=processes,
+            kept=kept[place] if kept else None,
+            drop=False,
             part=None if part is None else within(part, place, len(traces)),
-        )  # fmt: skip
+        )
         sweep_runs += [
             SweepRun(trace.path, request.policy, run.cluster, run.seed, figures(run), run.failures)
             for request, run in zip(requests, runs, strict=True)
@@ -338,11 +394,14 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
     return {
         "settings": [
             {
-                "policy": setting.policy, "cluster": setting.cluster, "failures": setting.failures or None,
+                "policy": setting.policy,
+                "cluster": setting.cluster,
+                "failures": setting.failures or None,
                 "metrics": {name: _estimate_data(value) for name, value in setting.estimates.items()},
                 "against_first": {
                     name: {
-                        **_estimate_data(value), "significant": setting.certain(name),
+                        **_estimate_data(value),
+                        "significant": setting.certain(name),
                         "ratio": _estimate_data(setting.ratios[name]) if name in setting.ratios else None,
                     }
                     for name, value in setting.against.items()
@@ -351,20 +410,30 @@ def sweep_data(runs: Sequence[SweepRun]) -> dict[str, Any]:
             for setting in settings(runs)
         ],
         "runs": list(_rows(runs)),
-    }  # fmt: skip
+    }
 
 
 def _estimate_data(value: Estimate) -> dict[str, Any]:
     return {
-        "mean": value.mean, "low": value.low, "high": value.high, "replications": value.count, "over": value.over,
-    }  # fmt: skip
+        "mean": value.mean,
+        "low": value.low,
+        "high": value.high,
+        "replications": value.count,
+        "over": value.over,
+    }
 
 
 def _rows(runs: Iterable[SweepRun]) -> Iterator[dict[str, Any]]:
     for run in runs:
         figures = {metric: getattr(run.figures, metric) for metric in METRICS}
-        yield {"trace": run.trace, "policy": run.policy, "cluster": run.cluster, "failures": run.failures,
-               "seed": run.seed, **figures}  # fmt: skip
+        yield {
+            "trace": run.trace,
+            "policy": run.policy,
+            "cluster": run.cluster,
+            "failures": run.failures,
+            "seed": run.seed,
+            **figures,
+        }
 
 
 def sweep_rows(runs: Sequence[SweepRun]) -> Iterator[dict[str, Any]]:

@@ -255,15 +255,28 @@ class JobView:
 
 
 GUARDED: Mapping[str, Knowledge] = {
-    "work": Knowledge.DURATION, "remaining": Knowledge.DURATION, "due": Knowledge.DURATION,
-    "throughput": Knowledge.THROUGHPUT, "iterations": Knowledge.THROUGHPUT, "scaling": Knowledge.SCALING,
-    "sensitivity": Knowledge.LOCALITY, "spread": Knowledge.LOCALITY, "skew": Knowledge.SKEW,
-    "urge": Knowledge.DEADLINE, "deadlines": Knowledge.DEADLINE,
-    "gpu_util": Knowledge.UTILISATION, "gpu_mem": Knowledge.UTILISATION, "coloc": Knowledge.COLOCATION,
-    "beside": Knowledge.COLOCATION, "model": Knowledge.MODEL,
-    "training": Knowledge.TRAINING, "epoch": Knowledge.TRAINING, "epoch_ends": Knowledge.TRAINING,
-    "rate": Knowledge.RATE, "facts": Knowledge.FACTS,
-}  # fmt: skip
+    "work": Knowledge.DURATION,
+    "remaining": Knowledge.DURATION,
+    "due": Knowledge.DURATION,
+    "throughput": Knowledge.THROUGHPUT,
+    "iterations": Knowledge.THROUGHPUT,
+    "scaling": Knowledge.SCALING,
+    "sensitivity": Knowledge.LOCALITY,
+    "spread": Knowledge.LOCALITY,
+    "skew": Knowledge.SKEW,
+    "urge": Knowledge.DEADLINE,
+    "deadlines": Knowledge.DEADLINE,
+    "gpu_util": Knowledge.UTILISATION,
+    "gpu_mem": Knowledge.UTILISATION,
+    "coloc": Knowledge.COLOCATION,
+    "beside": Knowledge.COLOCATION,
+    "model": Knowledge.MODEL,
+    "training": Knowledge.TRAINING,
+    "epoch": Knowledge.TRAINING,
+    "epoch_ends": Knowledge.TRAINING,
+    "rate": Knowledge.RATE,
+    "facts": Knowledge.FACTS,
+}
 """Which declaration each field needs; fields that are not listed need none."""
 
 

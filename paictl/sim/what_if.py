@@ -115,9 +115,13 @@ def what_if(trace: Trace, old: RunResult, new: RunResult, promised: tuple[dict[s
         change = JobChange(outcome.id, outcome.vc, outcome.gpus, _waited(outcome), _waited(after[outcome.id]))
         changes.setdefault(outcome.vc, []).append(change)
     return WhatIf(
-        trace, old, new, figures(old), figures(new),
+        trace,
+        old,
+        new,
+        figures(old),
+        figures(new),
         tuple(_tenant(vc, changes[vc], promised[0].get(vc, 0), promised[1].get(vc, 0)) for vc in sorted(changes)),
-    )  # fmt: skip
+    )
 
 
 def _waited(outcome: JobOutcome) -> int | None:
@@ -129,12 +133,22 @@ def _tenant(vc: str, jobs: Sequence[JobChange], promised_before: int, promised_a
     before = sorted(job.before for job in jobs if job.before is not None)
     after = sorted(job.after for job in jobs if job.after is not None)
     return TenantChange(
-        vc, len(jobs), promised_before, promised_after, _mean(before), _mean(after), _late(before), _late(after),
-        sum(job.change < 0 for job in jobs), sum(job.change > 0 for job in jobs), sum(job.change == 0 for job in jobs),
-        len(jobs) - len(before), len(jobs) - len(after),
+        vc,
+        len(jobs),
+        promised_before,
+        promised_after,
+        _mean(before),
+        _mean(after),
+        _late(before),
+        _late(after),
+        sum(job.change < 0 for job in jobs),
+        sum(job.change > 0 for job in jobs),
+        sum(job.change == 0 for job in jobs),
+        len(jobs) - len(before),
+        len(jobs) - len(after),
         tuple(job for job in ranked[:MOST] if job.change < 0),
         tuple(job for job in ranked[: -MOST - 1 : -1] if job.change > 0),
-    )  # fmt: skip
+    )
 
 
 def _mean(millis: Sequence[int]) -> float | None:
@@ -157,13 +171,22 @@ def what_if_data(result: WhatIf, *, reproducible: bool = False) -> dict[str, Any
 
 def _tenant_data(row: TenantChange) -> dict[str, Any]:
     return {
-        "vc": row.vc, "jobs": row.jobs, "promised_before": row.promised_before, "promised_after": row.promised_after,
-        "mean_waiting_before": row.wait_before, "mean_waiting_after": row.wait_after,
-        "p95_waiting_before": row.p95_before, "p95_waiting_after": row.p95_after,
-        "less": row.less, "more": row.more, "same": row.same,
-        "unfinished_before": row.unfinished_before, "unfinished_after": row.unfinished_after,
-        "gained": [_job_change_data(job) for job in row.gained], "lost": [_job_change_data(job) for job in row.lost],
-    }  # fmt: skip
+        "vc": row.vc,
+        "jobs": row.jobs,
+        "promised_before": row.promised_before,
+        "promised_after": row.promised_after,
+        "mean_waiting_before": row.wait_before,
+        "mean_waiting_after": row.wait_after,
+        "p95_waiting_before": row.p95_before,
+        "p95_waiting_after": row.p95_after,
+        "less": row.less,
+        "more": row.more,
+        "same": row.same,
+        "unfinished_before": row.unfinished_before,
+        "unfinished_after": row.unfinished_after,
+        "gained": [_job_change_data(job) for job in row.gained],
+        "lost": [_job_change_data(job) for job in row.lost],
+    }
 
 
 def _job_change_data(job: JobChange) -> dict[str, Any]:

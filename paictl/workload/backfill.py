@@ -185,9 +185,14 @@ class Foresight:
     """What is known of the future of one engine at one instant. Must not outlive a change of the engine."""
 
     def __init__(
-        self, engine: Engine, now: Millis, end_of: Callable[[str], Millis | None], windows: Windows | None = None,
-        reserved: KeptCells | None = None, times: PlannedTimes | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        engine: Engine,
+        now: Millis,
+        end_of: Callable[[str], Millis | None],
+        windows: Windows | None = None,
+        reserved: KeptCells | None = None,
+        times: PlannedTimes | None = None,
+    ) -> None:
         """`end_of` says when a group that holds devices ends at the latest; None: it may run for ever."""
         self.engine = engine
         self.now = now
@@ -375,9 +380,12 @@ class Foresight:
     # --- a start for each gang in line
 
     def plan(
-        self, vc: str, line: Sequence[LineGang], known: Mapping[str, Millis],
+        self,
+        vc: str,
+        line: Sequence[LineGang],
+        known: Mapping[str, Millis],
         footprints: dict[str, Footprint] | None = None,
-    ) -> LineStarts | None:  # fmt: skip
+    ) -> LineStarts | None:
         """The promises to all gangs in a line, none later than `known` before; None where only the core can tell.
 
         `footprints` are remembered from call to call.

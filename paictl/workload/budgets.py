@@ -110,9 +110,11 @@ class BudgetState:
     def sentence(self) -> Text:
         """How it stands, in a sentence."""
         return text(
-            "{whose} has used {used:,.2f} of {hours:,.6g} device hours in its budget", whose=self.whose,
-            used=self.used / HOUR, hours=self.budget.hours,
-        )  # fmt: skip
+            "{whose} has used {used:,.2f} of {hours:,.6g} device hours in its budget",
+            whose=self.whose,
+            used=self.used / HOUR,
+            hours=self.budget.hours,
+        )
 
     def reason(self, now: datetime) -> Text:
         """Why jobs wait for it; the same words all month, so that no user is warned twice."""
@@ -120,8 +122,11 @@ class BudgetState:
             return text("the budget of {whose} is 0 device hours", whose=self.whose)
         return text(
             "the budget of {whose} is used up: {hours:,.6g} device hours in {month}; it resets on {day}",
-            whose=self.whose, hours=self.budget.hours, month=f"{now:%Y-%m}", day=f"{next_month(now):%Y-%m-%d}",
-        )  # fmt: skip
+            whose=self.whose,
+            hours=self.budget.hours,
+            month=f"{now:%Y-%m}",
+            day=f"{next_month(now):%Y-%m-%d}",
+        )
 
 
 class Budgets:

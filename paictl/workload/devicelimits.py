@@ -107,8 +107,12 @@ class UserLimits:
         return text(
             "user {user} may hold {most} guaranteed devices in virtual cluster {vc}, holds {held}, and this "
             "needs {devices}",
-            user=user, most=most, vc=vc, held=held, devices=devices,
-        )  # fmt: skip
+            user=user,
+            most=most,
+            vc=vc,
+            held=held,
+            devices=devices,
+        )
 
 
 class HeldDevices(DevicesBy[tuple[str, str]]):
@@ -152,8 +156,11 @@ class BorrowLimits:
             return None
         return text(
             "virtual cluster {vc} may borrow {most} devices, borrows {borrowed}, and this needs {devices}",
-            vc=vc, most=most, borrowed=borrowed, devices=devices,
-        )  # fmt: skip
+            vc=vc,
+            most=most,
+            borrowed=borrowed,
+            devices=devices,
+        )
 
 
 class BorrowedDevices(DevicesBy[str]):
@@ -180,9 +187,7 @@ class Spares:
     def __bool__(self) -> bool:
         return bool(self.devices)
 
-    def use(
-        self, vc: str, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int]
-    ) -> SpareUse | None:  # fmt: skip
+    def use(self, vc: str, promised: Mapping[str, int], used: Mapping[tuple[str, bool], int]) -> SpareUse | None:
         """How the promise of a virtual cluster stands; None if no part of it is spare.
 
         `promised` is by virtual cluster, `used` by virtual cluster and whether with a guarantee (`DevicesInUse`).
@@ -199,5 +204,9 @@ class Spares:
         return text(
             "virtual cluster {vc} keeps {spare} of its {promised} devices for repairs, holds {held}, and this "
             "needs {devices}",
-            vc=vc, spare=spare, promised=state.promised, held=state.held, devices=devices,
-        )  # fmt: skip
+            vc=vc,
+            spare=spare,
+            promised=state.promised,
+            held=state.held,
+            devices=devices,
+        )

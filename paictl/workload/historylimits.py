@@ -34,5 +34,7 @@ class HistoryLimits:
             return None
         return text(
             "the history of user {user}'s jobs would take {kept:.1f} MB with this request; the limit is {most:,} MB",
-            user=user, kept=kept / MEGABYTE, most=most,
-        )  # fmt: skip
+            user=user,
+            kept=kept / MEGABYTE,
+            most=most,
+        )

@@ -35,14 +35,40 @@ NEVER: Final = -1
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9_-]{1,255}")
 _ROLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_JOB_KEYS = frozenset({
-    "protocolVersion", "name", "type", "version", "contributor", "description", "prerequisites", "parameters",
-    "secrets", "jobRetryCount", "taskRoles", "deployments", "defaults", "extras",
-})  # fmt: skip
-_ROLE_KEYS = frozenset({
-    "protocolVersion", "instances", "completion", "taskRetryCount", "dockerImage", "data", "output", "script",
-    "prerequisites", "extraContainerOptions", "resourcePerInstance", "commands",
-})  # fmt: skip
+_JOB_KEYS = frozenset(
+    {
+        "protocolVersion",
+        "name",
+        "type",
+        "version",
+        "contributor",
+        "description",
+        "prerequisites",
+        "parameters",
+        "secrets",
+        "jobRetryCount",
+        "taskRoles",
+        "deployments",
+        "defaults",
+        "extras",
+    }
+)
+_ROLE_KEYS = frozenset(
+    {
+        "protocolVersion",
+        "instances",
+        "completion",
+        "taskRetryCount",
+        "dockerImage",
+        "data",
+        "output",
+        "script",
+        "prerequisites",
+        "extraContainerOptions",
+        "resourcePerInstance",
+        "commands",
+    }
+)
 _RESOURCE_KEYS = frozenset({"cpu", "memoryMB", "gpu", "ports"})
 _COMPLETION_KEYS = frozenset({"minFailedInstances", "minSucceededInstances"})
 _PREREQUISITES: Final = {"dockerImage": "dockerimage", "script": "script", "data": "data", "output": "output"}
@@ -237,8 +263,9 @@ def grace_refusal(span: Millis) -> tuple[Text, str] | None:
         return None
     message = text(
         "{span} is more than {most}, after which a preempted task is killed",
-        span=span_text(span), most=span_text(LONGEST_GRACE),
-    )  # fmt: skip
+        span=span_text(span),
+        most=span_text(LONGEST_GRACE),
+    )
     return message, "save less at once, or regularly, and say how often: checkpointEvery"
 
 

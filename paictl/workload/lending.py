@@ -132,5 +132,7 @@ class LendLimits:
             "for: {vcs}",
             "only {count} devices can be borrowed now and this needs {devices}; lend limits keep the others free "
             "for: {vcs}",
-            left, devices=devices, vcs=vcs,
-        )  # fmt: skip
+            left,
+            devices=devices,
+            vcs=vcs,
+        )

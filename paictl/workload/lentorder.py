@@ -77,9 +77,7 @@ class DecayedUse:
         used = Counter({who: self._decayed(amount, at, now) for who, (amount, at) in self._used.items()})
         for span in open_spans:
             if span.kind is UsageKind.OPPORTUNISTIC and span.start < now:
-                used[span.vc, span.user] += self._weighed(
-                    span.devices * (now - span.start), span.start, now, now
-                )  # fmt: skip
+                used[span.vc, span.user] += self._weighed(span.devices * (now - span.start), span.start, now, now)
         return used
 
     def change(self, half_life: Millis, now: Millis) -> None:
@@ -120,9 +118,13 @@ class Turns:
     """Who goes first at an instant."""
 
     def __init__(
-        self, used: RecentUse, devices: Mapping[Who, int], promised: Mapping[str, int], half_life: Millis,
+        self,
+        used: RecentUse,
+        devices: Mapping[Who, int],
+        promised: Mapping[str, int],
+        half_life: Millis,
         unused: UnusedPromises | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`devices` are those in use without a guarantee, `promised` those of the promises by virtual cluster.
 
         `unused` is None where there are no departments.
@@ -169,9 +171,7 @@ class Turns:
         vc, user, devices = min(before, key=lambda gang: (self.rank(*gang), gang))
         part = self._part(vc, devices)
         if part.level < rank[0]:
-            return LineAhead(
-                len(before), vc, "", 0.0, own[0], 0.0, department=part.department, unused=part.unused
-            )  # fmt: skip
+            return LineAhead(len(before), vc, "", 0.0, own[0], 0.0, department=part.department, unused=part.unused)
         if vc != own[0]:
             return LineAhead(len(before), vc, "", self.use(vc) / HOUR, own[0], self.use(own[0]) / HOUR)
         users = self._users[vc, user] / HOUR, self._users[own[:2]] / HOUR

@@ -59,9 +59,12 @@ def _storages(extras: Fields) -> Iterator[StorageMount]:
     for i, item in enumerate(items):
         fields = Fields(item, f"{extras.at(STORAGES)}[{i}]", _KEYS)
         yield StorageMount(
-            fields.text("name"), fields.at("name"), _path(fields), fields.flag("readOnly", default=False),
+            fields.text("name"),
+            fields.at("name"),
+            _path(fields),
+            fields.flag("readOnly", default=False),
             not fields.flag("share", default=True),
-        )  # fmt: skip
+        )
 
 
 def _path(fields: Fields) -> str:

@@ -193,6 +193,9 @@ def _of_roles(job: Fields, roles: tuple[str, ...], service: str) -> Iterator[Ima
             password = values.render(template, auth.at("password"))[0] if isinstance(template, str) else ""
             own = str(auth.get("registryuri") or "")
             yield ImageCheck(
-                image.text("uri"), image.at("uri"), service or (own if own.startswith("http") else ""),
-                str(auth.get("username") or ""), password,
-            )  # fmt: skip
+                image.text("uri"),
+                image.at("uri"),
+                service or (own if own.startswith("http") else ""),
+                str(auth.get("username") or ""),
+                password,
+            )

@@ -109,9 +109,12 @@ def _refuse_taken(job: Fields, board: TensorBoard, parameters: Fields) -> None:
         for label, numbers in port_lists(_labels(job, role)).items():
             if board.port in numbers:
                 raise parameters.error(
-                    "port", text("port {port} is the port {label} of task role {role}", port=board.port, label=label,
-                                 role=role), hint=text("choose another below {first}", first=FIRST_PORT),
-                )  # fmt: skip
+                    "port",
+                    text(
+                        "port {port} is the port {label} of task role {role}", port=board.port, label=label, role=role
+                    ),
+                    hint=text("choose another below {first}", first=FIRST_PORT),
+                )
 
 
 def _labels(job: Fields, role: str) -> dict[str, int]:
@@ -181,6 +184,7 @@ def chosen_port(ports: tuple[ServedPort, ...], role: str, index: int, word: str 
     if word.isascii() and word.isdigit() and len(word) < 6 and 0 < int(word) <= LAST_PORT:
         return int(word)
     raise JobError(
-        "--port", text("task {task} has no port {port!r}", task=f"{role}:{index}", port=word),
+        "--port",
+        text("task {task} has no port {port!r}", task=f"{role}:{index}", port=word),
         hint=text("a number, or one of: {names}", names=", ".join(own) or text("none")),
-    )  # fmt: skip
+    )

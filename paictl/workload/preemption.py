@@ -75,9 +75,12 @@ class SparingRules:
     """What the scheduler's core asks about groups that run (`scheduler.sparing.Sparing`)."""
 
     def __init__(
-        self, rules: PreemptionRules, times: Callable[[Group], GroupTimes | None], now: Callable[[], Millis],
+        self,
+        rules: PreemptionRules,
+        times: Callable[[Group], GroupTimes | None],
+        now: Callable[[], Millis],
         departments: Departments | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`times` of a group are None if none of its pods says since when it runs: it has nothing to lose then."""
         self.rules = rules
         self.departments = departments or Departments()

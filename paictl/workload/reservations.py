@@ -271,8 +271,9 @@ def _check(new: Reservation, now: Millis) -> None:
             hint="use up to 63 lower case letters, digits and -",
         )
     if new.end <= new.start:
-        raise ReservationError(text("reservation {name} ends before it begins", name=new.name),
-                               hint="say how long: --for 4h")  # fmt: skip
+        raise ReservationError(
+            text("reservation {name} ends before it begins", name=new.name), hint="say how long: --for 4h"
+        )
     period = new.repeat.period
     if period is not None and new.end - new.start > period:
         raise ReservationError(
@@ -282,10 +283,12 @@ def _check(new: Reservation, now: Millis) -> None:
     if new.start < now:
         over = new.end <= now
         raise ReservationError(
-            text("reservation {name} ends in the past", name=new.name) if over
+            text("reservation {name} ends in the past", name=new.name)
+            if over
             else text("reservation {name} begins in the past", name=new.name),
             hint="leave --from out for a reservation that begins now",
-        )  # fmt: skip
+        )
     if new.vc and new.cells < 1:
-        raise ReservationError(text("reservation {name} has no cells", name=new.name),
-                               hint="say how many: --cells 2xV100-NODE")  # fmt: skip
+        raise ReservationError(
+            text("reservation {name} has no cells", name=new.name), hint="say how many: --cells 2xV100-NODE"
+        )

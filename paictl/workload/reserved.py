@@ -156,9 +156,14 @@ class ReservedCells:
     # --- the imagined state
 
     def _kept(
-        self, foresight: Foresight, scratch: Scratch, vc: str, moments: Sequence[Moment],
-        names: dict[str, str], ends: dict[str, Millis | None],
-    ) -> Iterator[list[_Row]]:  # fmt: skip
+        self,
+        foresight: Foresight,
+        scratch: Scratch,
+        vc: str,
+        moments: Sequence[Moment],
+        names: dict[str, str],
+        ends: dict[str, Millis | None],
+    ) -> Iterator[list[_Row]]:
         """For each moment the reservations with what is kept for them, as groups end by then.
 
         `names` and `ends` are those of a gang that is only imagined.

@@ -92,24 +92,38 @@ def _within_promise(after: Reservations, new: Reservation, changed: Sequence[Mom
     _of_one_size(after, new, empty.now)
     if (alone := first(Reservations((new,)).moments(new.vc, empty.now))) is not None:
         raise ReservationError(
-            text("{vc} is promised {kept}x{type}, not {cells}x{type}", vc=new.vc,
-                 kept=alone.kept, type=new.cell_type, cells=new.cells),
-            hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}") if alone.kept
+            text(
+                "{vc} is promised {kept}x{type}, not {cells}x{type}",
+                vc=new.vc,
+                kept=alone.kept,
+                type=new.cell_type,
+                cells=new.cells,
+            ),
+            hint=text("reserve at most {size}", size=f"{alone.kept}x{new.cell_type}")
+            if alone.kept
             else text("its promise is in: paictl cluster view"),
-        )  # fmt: skip
+        )
     if first(changed) is not None:
         others = [other.name for other in after.of(new.vc) if other is not new and overlap(other, new, empty.now)]
         fitting = (
-            cells for cells in range(new.cells - 1, 0, -1)
+            cells
+            for cells in range(new.cells - 1, 0, -1)
             if first([(at, _with_cells(active, new, cells)) for at, active in changed]) is None
-        )  # fmt: skip
+        )
         left = next(fitting, 0)
         raise ReservationError(
-            text("it overlaps reservation {names}: {left} of {cells} cells of the promise of {vc} are left",
-                 names=listed(others), left=left, cells=new.cells, vc=new.vc),
-            hint=text("reserve fewer cells, choose another time, or first: paictl reservation remove {name}",
-                      name=others[0] if others else ""),
-        )  # fmt: skip
+            text(
+                "it overlaps reservation {names}: {left} of {cells} cells of the promise of {vc} are left",
+                names=listed(others),
+                left=left,
+                cells=new.cells,
+                vc=new.vc,
+            ),
+            hint=text(
+                "reserve fewer cells, choose another time, or first: paictl reservation remove {name}",
+                name=others[0] if others else "",
+            ),
+        )
 
 
 def _with_cells(active: Iterable[Reservation], new: Reservation, cells: int) -> tuple[Reservation, ...]:
@@ -126,17 +140,23 @@ def _of_one_size(after: Reservations, new: Reservation, now: Millis) -> None:
         alike = (other.leaves, other.leaf_type) == (new.leaves, new.leaf_type)
         if not alike and overlap(other, new, now):
             raise ReservationError(
-                text("it overlaps reservation {name}, which has cells of type {type}, not {other}", name=other.name,
-                     type=other.cell_type, other=new.cell_type),
+                text(
+                    "it overlaps reservation {name}, which has cells of type {type}, not {other}",
+                    name=other.name,
+                    type=other.cell_type,
+                    other=new.cell_type,
+                ),
                 hint=text("reserve cells of type {type}, or choose another time", type=other.cell_type),
-            )  # fmt: skip
+            )
 
 
 def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationScene) -> None:
     """Refuse nodes that a promise needs, or that are in use then."""
     if not new.nodes:
-        raise ReservationError(text("reservation {name} has no cells", name=new.name),
-                               hint="name the cells: --vc VC --cells 2xV100-NODE, or --nodes NODE")  # fmt: skip
+        raise ReservationError(
+            text("reservation {name} has no cells", name=new.name),
+            hint="name the cells: --vc VC --cells 2xV100-NODE, or --nodes NODE",
+        )
     now, nodes = scene.foresight.now, {*new.nodes}
     for other in after:
         if other.nodes and other is not new and overlap(other, new, now):
@@ -149,10 +169,13 @@ def _within_free_pool(after: Reservations, new: Reservation, scene: ReservationS
     if at_risk and at_risk != cells_at_risk(scene.spec, bad):  # what bad nodes alone put at risk forbids nothing
         cells = listed(f"{vc}: {number}" for vc, number in at_risk.items())
         raise ReservationError(
-            text("promises need these nodes: {nodes} (without them cells would be short: {cells})",
-                 nodes=listed(new.nodes), cells=cells),
+            text(
+                "promises need these nodes: {nodes} (without them cells would be short: {cells})",
+                nodes=listed(new.nodes),
+                cells=cells,
+            ),
             hint="reserve cells of a promise instead: --vc VC --cells 2xV100-NODE",
-        )  # fmt: skip
+        )
     engine, end_of = scene.foresight.engine, scene.foresight.end_of
     tree, staying = engine.state.physical, dict[str, Millis | None]()
     for name, group in engine.state.groups.by_name.items():
@@ -181,11 +204,13 @@ def _refuse_short(
             at = rfc3339(instant(scene.epoch, clash.at))
             message = text(
                 "{kept} of {needed} cells of reservation {name} would be free at {at}",
-                kept=clash.kept, needed=clash.reservation.cells, name=clash.reservation.name, at=at,
-            )  # fmt: skip
+                kept=clash.kept,
+                needed=clash.reservation.cells,
+                name=clash.reservation.name,
+                at=at,
+            )
             if ends:
-                message = text("{message}; these jobs may still run: {jobs}", message=message,
-                               jobs=_jobs(ends, scene))  # fmt: skip
+                message = text("{message}; these jobs may still run: {jobs}", message=message, jobs=_jobs(ends, scene))
             raise ReservationError(
                 message, hint="begin when they have ended, reserve fewer cells, or give jobs a maxRunTime"
             )
@@ -202,10 +227,11 @@ def _short(
 
 def _jobs(ends: Mapping[str, Millis | None], scene: ReservationScene) -> str:
     rows = {
-        scene.owner(name): text("without a limit") if end is None
+        scene.owner(name): text("without a limit")
+        if end is None
         else text("until {until} at the latest", until=rfc3339(instant(scene.epoch, end)))
         for name, end in sorted(ends.items())
-    }  # fmt: skip
+    }
     return listed([f"{job} ({until})" for job, until in rows.items()], 4)
 
 
@@ -232,20 +258,33 @@ def refuse_job(
     if not guaranteed:
         raise ReservationError(
             text("reservation {name} keeps cells of a promise, which an opportunistic job cannot use", name=name),
-            where=where, hint="give it another priority class: --priority test",
-        )  # fmt: skip
+            where=where,
+            hint="give it another priority class: --priority test",
+        )
     for members, leaf_type in gangs:
         if leaf_type and leaf_type != known.leaf_type:
             raise ReservationError(
-                text("reservation {name} keeps {type}, the job asks for {other}", name=name, type=known.leaf_type,
-                     other=leaf_type), where=where, hint=text("ask for {type}", type=known.leaf_type),
-            )  # fmt: skip
+                text(
+                    "reservation {name} keeps {type}, the job asks for {other}",
+                    name=name,
+                    type=known.leaf_type,
+                    other=leaf_type,
+                ),
+                where=where,
+                hint=text("ask for {type}", type=known.leaf_type),
+            )
         if (needed := known.uses(members)) > known.cells:
             raise ReservationError(
-                text("the job needs {needed} cells of type {type}, reservation {name} has {cells}", needed=needed,
-                     type=known.cell_type, name=name, cells=known.cells), where=where,
+                text(
+                    "the job needs {needed} cells of type {type}, reservation {name} has {cells}",
+                    needed=needed,
+                    type=known.cell_type,
+                    name=name,
+                    cells=known.cells,
+                ),
+                where=where,
                 hint="use fewer instances, or a larger reservation",
-            )  # fmt: skip
+            )
 
 
 def refuse_plan(reservations: Reservations, job: Job, plan: JobPlan) -> None:

@@ -75,10 +75,13 @@ def is_plain(engine: Engine, request: PodRequest) -> bool:
     """Whether only the groups of its own virtual cluster decide if there is a place for a new gang."""
     groups = engine.state.groups
     return (
-        request.guaranteed and not request.repair and is_calm(engine, request.vc)
-        and request.uid not in groups.slots and request.uid not in groups.waiting
+        request.guaranteed
+        and not request.repair
+        and is_calm(engine, request.vc)
+        and request.uid not in groups.slots
+        and request.uid not in groups.waiting
         and request.group not in groups.by_name
-    )  # fmt: skip
+    )
 
 
 def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:

@@ -64,9 +64,10 @@ class RunTimeRules:
         if job.max_run_time is None:
             if rule.required:
                 raise JobError(
-                    FIELD, text("jobs in virtual cluster {vc} must set a maximum run time", vc=job.vc),
+                    FIELD,
+                    text("jobs in virtual cluster {vc} must set a maximum run time", vc=job.vc),
                     hint=text("for instance maxRunTime: {span}", span=span_text(rule.most or Millis(7_200_000))),
-                )  # fmt: skip
+                )
             return replace(job, max_run_time=rule.default)
         if rule.most is not None and job.max_run_time > rule.most:
             raise JobError(

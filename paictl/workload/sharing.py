@@ -150,17 +150,21 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise PaictlError(
-            text("this section cannot be read: {error}", error=str(error)), where=where,
+            text("this section cannot be read: {error}", error=str(error)),
+            where=where,
             hint="see what is wrong: paictl config validate",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _budgets(rows: object) -> Iterator[UsageBudget]:
     for row in _rows(rows):
         yield UsageBudget(
-            str(row.get("vc", "")), str(row.get("user", "")), round(float(row["device-hours"]) * HOUR),
-            float(row.get("warn-at", WARN_AT)), OverBudget(row.get("over", OverBudget.WAIT)),
-        )  # fmt: skip
+            str(row.get("vc", "")),
+            str(row.get("user", "")),
+            round(float(row["device-hours"]) * HOUR),
+            float(row.get("warn-at", WARN_AT)),
+            OverBudget(row.get("over", OverBudget.WAIT)),
+        )
 
 
 def _limits(rows: object) -> Iterator[UserLimit]:

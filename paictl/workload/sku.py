@@ -105,7 +105,13 @@ def decisive(sku: Sku, resources: Resources) -> str | None:
 
 
 DEVICES: Final = (
-    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi",
-    "aws.amazon.com/neuron", "google.com/tpu", "huawei.com/Ascend910",
-)  # fmt: skip
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+    "huawei.com/Ascend910",
+)
 """Resources of device plugins that count as devices."""

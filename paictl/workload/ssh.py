@@ -14,9 +14,14 @@ from paictl.workload.fields import Fields, JobError, suggestion
 from paictl.workload.plugins import SSH, plugins_of
 
 KEY_TYPES: Final = (
-    "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa",
-    "sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com",
-)  # fmt: skip
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "ssh-rsa",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
 LONGEST_KEY: Final = 4096
 """Characters of a public key; 16,384 bits of RSA have 2,800."""
 MOST_TASKS: Final = 32
@@ -60,9 +65,10 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
         kind, value = user.optional_text("type"), user.get("value")
         if kind not in (None, _CUSTOM):
             raise user.error(
-                "type", text("keys of type {kind} are not supported", kind=str(kind)),
+                "type",
+                text("keys of type {kind} are not supported", kind=str(kind)),
                 hint=text("write custom; keys of the account are added automatically"),
-            )  # fmt: skip
+            )
         lines = [] if value in (None, "") else user.text("value").splitlines()
         keys = tuple(_key(user, line) for line in lines if line.strip())
         between = gang and _flag(parameters, "jobssh")
@@ -75,9 +81,11 @@ def ssh_of(job: Fields, *, gang: bool = True) -> SshAccess | None:
 def _flag(fields: Fields, key: str) -> bool:
     """OpenPAI's runtime reads the words true and false, too."""
     value = fields.get(key)
-    return value.lower() == "true" if isinstance(value, str) and value.lower() in ("true", "false") else fields.flag(
-        key, default=False
-    )  # fmt: skip
+    return (
+        value.lower() == "true"
+        if isinstance(value, str) and value.lower() in ("true", "false")
+        else fields.flag(key, default=False)
+    )
 
 
 def _key(user: Fields, line: str) -> str:

@@ -207,9 +207,15 @@ class LinePlan:
 
     @classmethod
     def of(
-        cls, leaves: LeafTimes, now: Millis, line: Iterable[GangInLine], known: Mapping[str, Millis], most: int = MOST,
-        *, unbroken: bool = False,
-    ) -> LinePlan:  # fmt: skip
+        cls,
+        leaves: LeafTimes,
+        now: Millis,
+        line: Iterable[GangInLine],
+        known: Mapping[str, Millis],
+        most: int = MOST,
+        *,
+        unbroken: bool = False,
+    ) -> LinePlan:
         """The plan for a line, in which nobody starts later than `known` before unless that cannot be held.
 
         It ends with the `most`-th gang that has a start; `unbroken` before the first that has none.
@@ -284,10 +290,11 @@ class LinePlan:
     def _left_at(self, start: PlannedStart) -> dict[int, int]:
         """By view: places that a start leaves over at its instant, beside those of all planned starts."""
         return {
-            view: self.leaves.room(view, start.size, start.at) - start.pods
+            view: self.leaves.room(view, start.size, start.at)
+            - start.pods
             - sum(places_taken(rival.request, start.size) for rival in self._rivals(view) if rival.runs_at(start.at))
             for view in start.views
-        }  # fmt: skip
+        }
 
     def _blocked(self, start: PlannedStart) -> Millis | None:
         """The last planned start that lacks places beside another, wherever that is put; None if none does.

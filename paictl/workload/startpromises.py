@@ -57,9 +57,12 @@ class StartPromises:
     """
 
     def __init__(
-        self, rules: BackfillRules, end_of: Callable[[str], Millis | None], keep: int = 1,
+        self,
+        rules: BackfillRules,
+        end_of: Callable[[str], Millis | None],
+        keep: int = 1,
         times: PlannedTimes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Promises are made anew after `keep` milliseconds although nothing has changed: planned ends may move.
 
         With `times`, changes in other virtual clusters are no reason to make them anew.
@@ -169,9 +172,13 @@ class StartPromises:
         return is_calm(engine, vc) and not kept and not has_cells_on(engine, vc, closed)
 
     def renew(
-        self, engine: Engine, now: Millis, windows: Windows, lines: Callable[[], Mapping[str, Sequence[LineGang]]],
+        self,
+        engine: Engine,
+        now: Millis,
+        windows: Windows,
+        lines: Callable[[], Mapping[str, Sequence[LineGang]]],
         vcs: Collection[str] | None = None,
-    ) -> tuple[dict[str, LineStarts], set[str]]:  # fmt: skip
+    ) -> tuple[dict[str, LineStarts], set[str]]:
         """Settle the promises of all lines, or of those of `vcs`; where that may let others start (`settle`), as a set.
 
         `lines` gives the gangs that wait, in the order of their ranks. That order follows from the promises, and the

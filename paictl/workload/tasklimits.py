@@ -38,8 +38,11 @@ class TaskLimits:
         return text(
             "tasks of user {user} are limited to {most:,}: {held:,} in jobs that have not ended, "
             "{more:,} more requested",
-            user=user, held=held, more=more, most=most,
-        )  # fmt: skip
+            user=user,
+            held=held,
+            more=more,
+            most=most,
+        )
 
 
 def tasks_by_user(plans: Iterable[JobPlan]) -> Counter[str]:

@@ -80,8 +80,9 @@ class Address:
 
     def held(self):
         """Whether it is here."""
-        out = subprocess.run(["ip", "-o", "addr", "show", "dev", self.link], stdout=subprocess.PIPE,
-                             universal_newlines=True).stdout  # fmt: skip
+        out = subprocess.run(
+            ["ip", "-o", "addr", "show", "dev", self.link], stdout=subprocess.PIPE, universal_newlines=True
+        ).stdout
         return any(
             words[3].split("/")[0] == self.address for words in map(str.split, out.splitlines()) if len(words) > 3
         )

@@ -20,17 +20,37 @@ import urllib.request
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
-SECRETS = ["etcdctl", "--endpoints", "https://127.0.0.1:2379", "--cacert", "/etc/kubernetes/pki/etcd/ca.crt",
-           "--cert", "/etc/kubernetes/pki/etcd/server.crt", "--key", "/etc/kubernetes/pki/etcd/server.key",
-           "get", "/registry/secrets/", "--prefix", "-w", "json"]  # fmt: skip
+SECRETS = [
+    "etcdctl",
+    "--endpoints",
+    "https://127.0.0.1:2379",
+    "--cacert",
+    "/etc/kubernetes/pki/etcd/ca.crt",
+    "--cert",
+    "/etc/kubernetes/pki/etcd/server.crt",
+    "--key",
+    "/etc/kubernetes/pki/etcd/server.key",
+    "get",
+    "/registry/secrets/",
+    "--prefix",
+    "-w",
+    "json",
+]
 
 
 def run(*command):
     """What a command prints; empty where it does not work."""
     env = dict(os.environ, PATH=PATH, LC_ALL="C.UTF-8")
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                              env=env, timeout=60, check=False)  # fmt: skip
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            timeout=60,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return "" if done.returncode else done.stdout.decode(errors="replace")
@@ -73,10 +93,11 @@ def containers():
     except ValueError:
         return {}
     return {
-        one["metadata"]["name"]: one["id"] for one in rows
+        one["metadata"]["name"]: one["id"]
+        for one in rows
         if one.get("labels", {}).get("io.kubernetes.pod.namespace") == "kube-system"
         and one["metadata"]["name"] in PROGRAMS
-    }  # fmt: skip
+    }
 
 
 def programs(ids):

@@ -217,10 +217,15 @@ def approve(api, passed):
             passed.add((name, why))
             continue
         now = instant(time.time())
-        one.setdefault("status", {})["conditions"] = [{
-            "type": "Approved", "status": "True", "reason": "PaictlNode", "lastUpdateTime": now,
-            "message": "a node asks for its own name and addresses",
-        }]  # fmt: skip
+        one.setdefault("status", {})["conditions"] = [
+            {
+                "type": "Approved",
+                "status": "True",
+                "reason": "PaictlNode",
+                "lastUpdateTime": now,
+                "message": "a node asks for its own name and addresses",
+            }
+        ]
         api.ask("%s/%s/approval" % (REQUESTS, name), "PUT", one)
         print("%s of %s is approved" % (name, one["spec"]["username"]), flush=True)
 
@@ -243,8 +248,15 @@ def ending(said, now):
 
 def run(*command):
     """Exit code and output of a command."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                          env=dict(os.environ, PATH=PATH), universal_newlines=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env=dict(os.environ, PATH=PATH),
+        universal_newlines=True,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -353,9 +365,16 @@ def revive_kubelet(own, now):
     version = run("kubeadm", "version", "-o", "short")[1].strip()  # else kubeadm would ask the internet for it
     request = RUN + "/kubelet-client.json"
     # An address is asked for and none of this machine's own need be up yet; only certificate and key are taken.
-    write(request, "\n---\n".join(json.dumps(dict(apiVersion="kubeadm.k8s.io/v1beta4", **one)) for one in (
-        {"kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}},
-        {"kind": "ClusterConfiguration", "kubernetesVersion": version})))  # fmt: skip
+    write(
+        request,
+        "\n---\n".join(
+            json.dumps(dict(apiVersion="kubeadm.k8s.io/v1beta4", **one))
+            for one in (
+                {"kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}},
+                {"kind": "ClusterConfiguration", "kubernetesVersion": version},
+            )
+        ),
+    )
     who = ("--org", "system:nodes", "--client-name", "system:node:" + own)
     code, said = run("kubeadm", "kubeconfig", "user", "--config", request, *who)
     os.unlink(request)
@@ -392,11 +411,13 @@ def invite():
     text = read(KUBECONFIG)
     cluster = {name: field(text, name) for name in ("server", "certificate-authority-data")}
     return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "join",
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "join",
         "clusters": [{"name": "join", "cluster": cluster}],
         "users": [{"name": "join", "user": {"token": token.group(0)}}],
         "contexts": [{"name": "join", "context": {"cluster": "join", "user": "join"}}],
-    }  # fmt: skip
+    }
 
 
 def rejoin():

@@ -52,9 +52,14 @@ def run(*command, **environment):
     env = dict(os.environ, PATH=PATH, LC_ALL="C.UTF-8", **environment)
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env,
-            universal_newlines=True, check=False,
-        )  # fmt: skip
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            universal_newlines=True,
+            check=False,
+        )
     except FileNotFoundError:
         raise RefusedError("there is no program " + command[0]) from None
     if done.returncode:
@@ -80,9 +85,12 @@ def etcd():
     try:
         image = re.search(r"^\s*image: (\S+)$", text, re.M).group(1)
         return {
-            "image": image, "data": words["data-dir"], "name": words["name"],
-            "peer": words["initial-advertise-peer-urls"], "client": words["listen-client-urls"].split(",")[0],
-        }  # fmt: skip
+            "image": image,
+            "data": words["data-dir"],
+            "name": words["name"],
+            "peer": words["initial-advertise-peer-urls"],
+            "client": words["listen-client-urls"].split(",")[0],
+        }
     except (AttributeError, KeyError) as error:
         raise RefusedError("%s is not as kubeadm writes it: %s" % (path, error)) from None
 
@@ -141,11 +149,14 @@ def look(_):
     status = os.statvfs(about["data"] if os.path.isdir(about["data"]) else "/var/lib")
     work = read_state(about["data"])
     return {
-        "etcd": about, "kubernetes": run("kubeadm", "version", "-o", "short").strip(),
-        "authority": sha256(PKI + "/ca.crt"), "unfinished": work.get("id", ""),
-        "begun": work.get("begun", ""), "swapped": bool(work) and is_swapped(about["data"]),
+        "etcd": about,
+        "kubernetes": run("kubeadm", "version", "-o", "short").strip(),
+        "authority": sha256(PKI + "/ca.crt"),
+        "unfinished": work.get("id", ""),
+        "begun": work.get("begun", ""),
+        "swapped": bool(work) and is_swapped(about["data"]),
         "free": status.f_bavail * status.f_frsize,
-    }  # fmt: skip
+    }
 
 
 def save(_):
@@ -237,10 +248,24 @@ def prepare(wish):
     shutil.rmtree(work + "/data", ignore_errors=True)
     with Tools(about["image"]) as tool:
         tool(
-            "etcdutl", "snapshot", "restore", snapshot, "--data-dir", work + "/data", "--name", about["name"],
-            "--initial-cluster", wish["members"], "--initial-cluster-token", "paictl-" + wish["id"][:16],
-            "--initial-advertise-peer-urls", about["peer"], "--bump-revision", str(BUMP), "--mark-compacted",
-        )  # fmt: skip
+            "etcdutl",
+            "snapshot",
+            "restore",
+            snapshot,
+            "--data-dir",
+            work + "/data",
+            "--name",
+            about["name"],
+            "--initial-cluster",
+            wish["members"],
+            "--initial-cluster-token",
+            "paictl-" + wish["id"][:16],
+            "--initial-advertise-peer-urls",
+            about["peer"],
+            "--bump-revision",
+            str(BUMP),
+            "--mark-compacted",
+        )
     write(work + "/ready", "")
     return {}
 

@@ -49,7 +49,9 @@ def ruleset(ports, machines, exempt):
     gone = "add table inet %s\ndelete table inet %s\n" % (TABLE, TABLE)
     if not ports:
         return gone
-    return gone + """table inet %s {
+    return (
+        gone
+        + """table inet %s {
   set machines { type ipv4_addr; %s }
   set exempt { type ipv4_addr; %s }
   chain closed {
@@ -63,9 +65,16 @@ def ruleset(ports, machines, exempt):
     iifname "%s" ip daddr @machines jump closed
   }
 }
-""" % (
-        TABLE, elements(machines), elements(exempt), ", ".join(map(str, sorted(ports))), network.BRIDGE, network.BRIDGE,
-    )  # fmt: skip
+"""
+        % (
+            TABLE,
+            elements(machines),
+            elements(exempt),
+            ", ".join(map(str, sorted(ports))),
+            network.BRIDGE,
+            network.BRIDGE,
+        )
+    )
 
 
 def elements(addresses):

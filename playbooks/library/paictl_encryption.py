@@ -38,16 +38,30 @@ content:
 
 def ready():
     """Whether the API server of this machine answers."""
-    code, out, _ = run(["kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "3s",
-                        "--server", "https://127.0.0.1:6443", "--tls-server-name", "kubernetes",
-                        "get", "--raw", "/readyz"])  # fmt: skip
+    code, out, _ = run(
+        [
+            "kubectl",
+            "--kubeconfig",
+            "/etc/kubernetes/admin.conf",
+            "--request-timeout",
+            "3s",
+            "--server",
+            "https://127.0.0.1:6443",
+            "--tls-server-name",
+            "kubernetes",
+            "get",
+            "--raw",
+            "/readyz",
+        ]
+    )
     return code == 0 and out.strip() == "ok"
 
 
 def pods():
     """The sandboxes of the API server that run."""
-    return run(["crictl", "pods", "--namespace", "kube-system", "--name", "^kube-apiserver-", "--state", "ready",
-                "-q"])[1].split()  # fmt: skip
+    return run(
+        ["crictl", "pods", "--namespace", "kube-system", "--name", "^kube-apiserver-", "--state", "ready", "-q"]
+    )[1].split()
 
 
 def restart(seconds):
@@ -77,8 +91,10 @@ def put(module):
         if before:
             write(FILE, before, "0600")
             restart(module.params["seconds"])
-        module.fail_json(msg="the API server does not start with the new keys and has the old ones again",
-                         hint="on this machine, see: crictl ps -a --name kube-apiserver; then apply again")  # fmt: skip
+        module.fail_json(
+            msg="the API server does not start with the new keys and has the old ones again",
+            hint="on this machine, see: crictl ps -a --name kube-apiserver; then apply again",
+        )
     return True
 
 

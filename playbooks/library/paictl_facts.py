@@ -113,8 +113,16 @@ def cluster():
     }
 
 
-UNITS = ["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
-         "paictl-certificates", "paictl-node-dns"]  # fmt: skip
+UNITS = [
+    "containerd",
+    "kubelet",
+    "paictl-kubeadm",
+    "paictl-network",
+    "paictl-firewall",
+    "paictl-address",
+    "paictl-certificates",
+    "paictl-node-dns",
+]
 
 
 def main():
@@ -153,11 +161,14 @@ def main():
         "cluster": cluster(),
         "encryption": encryption_state(),
         "ended": ended_certificates(time.time()),
-        "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
-                       if os.path.exists(p)],
+        "kubernetes": [
+            p
+            for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
+            if os.path.exists(p)
+        ],
         "differences": found,
         "packed": packed(module.params, found),
-    }  # fmt: skip
+    }
     module.exit_json(changed=False, facts=facts)
 
 

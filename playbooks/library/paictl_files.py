@@ -51,8 +51,15 @@ def main():
     gone = [path for path in module.params["absent"] if os.path.lexists(path)]
     gone += left_files(module.params["files"], module.params["owned"])
     loose = [path for path, _ in loose_files(module.params["modes"])]
-    diff = [{"before_header": one["path"], "after_header": one["path"], "before": read(one["path"]),
-             "after": one["content"]} for one in wanted]  # fmt: skip
+    diff = [
+        {
+            "before_header": one["path"],
+            "after_header": one["path"],
+            "before": read(one["path"]),
+            "after": one["content"],
+        }
+        for one in wanted
+    ]
     if not module.check_mode:
         try:
             for one in wanted:

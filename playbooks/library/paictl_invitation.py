@@ -34,14 +34,19 @@ def secret(token, now):
     """The Secret that kubeadm makes of a token."""
     identity, _, value = token.partition(".")
     return {
-        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "bootstrap.kubernetes.io/token",
         "metadata": {"name": "bootstrap-token-" + identity, "namespace": "kube-system"},
         "stringData": {
-            "token-id": identity, "token-secret": value, "usage-bootstrap-authentication": "true",
-            "usage-bootstrap-signing": "true", "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            "token-id": identity,
+            "token-secret": value,
+            "usage-bootstrap-authentication": "true",
+            "usage-bootstrap-signing": "true",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
             "expiration": (now + datetime.timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         },
-    }  # fmt: skip
+    }
 
 
 def upload(module, key):

@@ -43,8 +43,10 @@ def change(module, modules, sysctls, swap, lines):
     for name in modules:
         code, _, error = run(["modprobe", name])
         if code:
-            module.fail_json(msg="the kernel module %s cannot be loaded: %s" % (name, error.strip()),
-                             hint="install the kernel's modules, or a kernel that has it built in")  # fmt: skip
+            module.fail_json(
+                msg="the kernel module %s cannot be loaded: %s" % (name, error.strip()),
+                hint="install the kernel's modules, or a kernel that has it built in",
+            )
     for name, value in wrong_sysctls({**sysctls, **module.params["sysctls"]}).items():
         try:
             with open("/proc/sys/" + name.replace(".", "/"), "w", encoding="ascii") as file:

@@ -41,8 +41,12 @@ EXAMPLES = r"""
 """
 RETURN = r"""
 """
-TRACES = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/etc/kubernetes/manifests/etcd.yaml",
-          "/var/lib/etcd/member")  # fmt: skip
+TRACES = (
+    "/etc/kubernetes/kubelet.conf",
+    "/etc/kubernetes/admin.conf",
+    "/etc/kubernetes/manifests/etcd.yaml",
+    "/var/lib/etcd/member",
+)
 DISCOVERY = "/run/paictl/discovery.conf"
 
 
@@ -93,13 +97,17 @@ def work(module):
         if os.path.exists(path):
             os.unlink(path)
     if problem or not ended(cluster):
-        module.fail_json(msg="kubeadm %s: %s" % (params["action"], problem or last_words()),
-                         hint="%s on this machine has all of it; apply again when it is mended" % LOG)  # fmt: skip
+        module.fail_json(
+            msg="kubeadm %s: %s" % (params["action"], problem or last_words()),
+            hint="%s on this machine has all of it; apply again when it is mended" % LOG,
+        )
     chmod(params["modes"])
     if params["action"] == "init":  # kubeadm leaves a token that lets machines in for a day; joins make their own
         chosen = "--field-selector=type=bootstrap.kubernetes.io/token"
-        run(["kubectl", "-n", "kube-system", "delete", "secrets", chosen],
-            environment={"KUBECONFIG": "/etc/kubernetes/admin.conf"})  # fmt: skip
+        run(
+            ["kubectl", "-n", "kube-system", "delete", "secrets", chosen],
+            environment={"KUBECONFIG": "/etc/kubernetes/admin.conf"},
+        )
 
 
 def main():

@@ -29,21 +29,47 @@ removed:
   type: list
   elements: str
 """
-UNITS = ["paictl-kubeadm", "kubelet", "paictl-network", "paictl-firewall", "paictl-address", "paictl-certificates",
-         "paictl-node-dns", "containerd"]  # fmt: skip
+UNITS = [
+    "paictl-kubeadm",
+    "kubelet",
+    "paictl-network",
+    "paictl-firewall",
+    "paictl-address",
+    "paictl-certificates",
+    "paictl-node-dns",
+    "containerd",
+]
 PATHS = [
-    "/etc/kubernetes", "/etc/containerd", "/etc/cni/net.d/10-paictl.conflist",
-    "/etc/cni/net.d/10-flannel.conflist", "/opt/cni/bin/flannel", "/run/flannel", "/etc/crictl.yaml", "/etc/paictl",
-    "/etc/modules-load.d/paictl.conf", "/etc/sysctl.d/90-paictl.conf", "/etc/systemd/system/containerd.service",
-    "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
+    "/etc/kubernetes",
+    "/etc/containerd",
+    "/etc/cni/net.d/10-paictl.conflist",
+    "/etc/cni/net.d/10-flannel.conflist",
+    "/opt/cni/bin/flannel",
+    "/run/flannel",
+    "/etc/crictl.yaml",
+    "/etc/paictl",
+    "/etc/modules-load.d/paictl.conf",
+    "/etc/sysctl.d/90-paictl.conf",
+    "/etc/systemd/system/containerd.service",
+    "/etc/systemd/system/kubelet.service",
+    "/etc/systemd/system/kubelet.service.d",
     "/etc/systemd/system/containerd.service.d/paictl-proxy.conf",
-    "/etc/systemd/system/paictl-network.service", "/etc/systemd/system/paictl-firewall.service",
-    "/etc/systemd/system/paictl-address.service", "/etc/systemd/system/paictl-certificates.service",
+    "/etc/systemd/system/paictl-network.service",
+    "/etc/systemd/system/paictl-firewall.service",
+    "/etc/systemd/system/paictl-address.service",
+    "/etc/systemd/system/paictl-certificates.service",
     "/etc/systemd/system/paictl-node-dns.service",
-    "/usr/local/lib/paictl", "/var/lib/paictl-pack.tar", "/var/lib/cni", "/var/log/pods", "/var/log/containers",
+    "/usr/local/lib/paictl",
+    "/var/lib/paictl-pack.tar",
+    "/var/lib/cni",
+    "/var/log/pods",
+    "/var/log/containers",
     "/var/log/kubernetes/audit",
-    "/var/log/paictl-kubeadm.log", "/run/paictl", "/var/lib/etcd", "/root/.kube/cache",
-]  # fmt: skip
+    "/var/log/paictl-kubeadm.log",
+    "/run/paictl",
+    "/var/lib/etcd",
+    "/root/.kube/cache",
+]
 PARTS = "/var/lib/paictl-pack.tar.*.part"
 """What of a pack has arrived, where a push was not resumed."""
 EMPTIED = ["/var/lib/containerd", "/var/lib/kubelet", "/run/containerd"]
@@ -126,8 +152,18 @@ def network():
 def work():
     """Do it; what was taken away."""
     gone = []
-    run(["systemctl", "stop", "paictl-kubeadm", "paictl-network", "paictl-firewall", "paictl-address",
-         "paictl-certificates", "paictl-node-dns"])  # fmt: skip
+    run(
+        [
+            "systemctl",
+            "stop",
+            "paictl-kubeadm",
+            "paictl-network",
+            "paictl-firewall",
+            "paictl-address",
+            "paictl-certificates",
+            "paictl-node-dns",
+        ]
+    )
     if os.path.exists("/etc/kubernetes") and os.path.exists("/usr/local/bin/kubeadm"):
         run(["systemctl", "start", "containerd"])
         run(["kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock"], seconds=240)

@@ -56,11 +56,15 @@ def commands(params):
     """The command lines of kubeadm and kubectl, in their order."""
     found = []
     if params["configuration"]:
-        found += ["kubeadm init phase upload-config kubeadm --config " + CONFIGURATION,
-                  "kubeadm init phase upload-config kubelet --config " + CONFIGURATION]  # fmt: skip
+        found += [
+            "kubeadm init phase upload-config kubeadm --config " + CONFIGURATION,
+            "kubeadm init phase upload-config kubelet --config " + CONFIGURATION,
+        ]
     if params["proxy"]:
-        found += ["kubeadm init phase addon kube-proxy --config " + CONFIGURATION,
-                  ADMIN + " kubectl -n kube-system rollout restart daemonset/kube-proxy"]  # fmt: skip
+        found += [
+            "kubeadm init phase addon kube-proxy --config " + CONFIGURATION,
+            ADMIN + " kubectl -n kube-system rollout restart daemonset/kube-proxy",
+        ]
     if params["control_plane"]:
         etcd = "true" if params["etcd"] else "false"
         found.append("kubeadm upgrade node phase control-plane --certificate-renewal=false --etcd-upgrade=" + etcd)
@@ -131,8 +135,10 @@ def work(module):
     if os.path.exists(CONFIGURATION):
         os.unlink(CONFIGURATION)
     if said:
-        module.fail_json(msg="the settings cannot be applied: " + said,
-                         hint="see %s on this machine; correct config.yaml and apply again" % LOG)  # fmt: skip
+        module.fail_json(
+            msg="the settings cannot be applied: " + said,
+            hint="see %s on this machine; correct config.yaml and apply again" % LOG,
+        )
     os.unlink(ENDED)
     if params["kubelet"]:
         restart_kubelet(module, before)

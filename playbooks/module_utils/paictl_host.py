@@ -18,8 +18,11 @@ DONE = STATE + "/kubeadm-done"
 MARK = "# Written by paictl deploy."
 LOCK = STATE + "/lock.json"
 NOTE = STATE + "/settings.json"
-CERTIFICATES = ("/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/pki/*.crt",
-                "/etc/kubernetes/pki/etcd/*.crt")  # fmt: skip
+CERTIFICATES = (
+    "/var/lib/kubelet/pki/kubelet-client-current.pem",
+    "/etc/kubernetes/pki/*.crt",
+    "/etc/kubernetes/pki/etcd/*.crt",
+)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -28,9 +31,15 @@ def run(command, text=None, seconds=60, environment=None):
     env = dict(os.environ, PATH=PATH, LC_ALL="C.UTF-8", **(environment or {}))
     try:
         done = subprocess.run(
-            command, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, env=env,
-            universal_newlines=True, check=False,
-        )  # fmt: skip
+            command,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=seconds,
+            env=env,
+            universal_newlines=True,
+            check=False,
+        )
     except FileNotFoundError:
         return 127, "", "there is no program " + command[0]
     except subprocess.TimeoutExpired:

@@ -11,8 +11,14 @@ NOTED = STATE + "/node-dns"
 """On the first master: the mark of the manifest that is applied, or `leaving` and since when (seconds)."""
 UNIT = "/etc/systemd/system/paictl-node-dns.service"
 LEAVING = "leaving"
-COLUMNS = ("metadata.namespace", "metadata.name", "metadata.creationTimestamp", "spec.dnsPolicy", "spec.hostNetwork",
-           "status.phase")  # fmt: skip
+COLUMNS = (
+    "metadata.namespace",
+    "metadata.name",
+    "metadata.creationTimestamp",
+    "spec.dnsPolicy",
+    "spec.hostNetwork",
+    "status.phase",
+)
 OVER = ("Succeeded", "Failed")
 
 

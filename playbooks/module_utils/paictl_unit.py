@@ -32,9 +32,18 @@ def start(command, seconds):
     run(["systemctl", "reset-failed", UNIT])
     shell = "{ %s; } >%s 2>&1" % (command, LOG)
     code, _, error = run(
-        ["systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--property=Type=exec",
-         "--setenv=PATH=" + PATH, "sh", "-c", shell],
-    )  # fmt: skip
+        [
+            "systemd-run",
+            "--quiet",
+            "--collect",
+            "--unit=" + UNIT,
+            "--property=Type=exec",
+            "--setenv=PATH=" + PATH,
+            "sh",
+            "-c",
+            shell,
+        ],
+    )
     if code:
         return error.strip() or "systemd-run did not work"
     return "" if wait(seconds) else "is at work for more than %d s" % seconds
@@ -55,4 +64,7 @@ def unresolved(lines):
         return ""
     name, server = found.groups()
     return "cannot resolve %s%s: images come from there; check it here: getent hosts %s; cat /etc/resolv.conf" % (
-        name, " by name server " + server if server else "", name)  # fmt: skip
+        name,
+        " by name server " + server if server else "",
+        name,
+    )

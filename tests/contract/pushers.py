@@ -35,8 +35,10 @@ class Pushers:
     def __init__(self, kubeconfig: Path) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.contract.pushers", str(kubeconfig)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self._answer() == "ready"
 
     def start(self, word: str, base: int | None = None) -> int:

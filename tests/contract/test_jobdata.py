@@ -63,8 +63,13 @@ def test_what_ended_is_a_trace_with_times_tenant_and_sizes(contract: Contract) -
     found = history(contract.cluster.jobs(), contract.cluster.name)
     (job,) = found.jobs
     assert (job.id, job.user, job.vc, job.gpus, job.pod, job.share.value) == (
-        "ann~short", "ann", "vc1", 2, 1, "opportunistic"
-    )  # fmt: skip
+        "ann~short",
+        "ann",
+        "vc1",
+        2,
+        1,
+        "opportunistic",
+    )
     assert 2000 <= job.work <= (2000 if contract.imagined else 30_000)
     assert [row.message for row in found.bad] == ["job ann~long: is running, its duration is not known"]
     if not contract.imagined:

@@ -172,11 +172,12 @@ def as_user(plane: ControlPlane, api: KubeApi, folder: Path, name: str, roles: l
         at = f"{group}/namespaces/{about['namespace']}" if "namespace" in about else group
         api.apply(role, f"{at}/{role['kind'].lower()}s/{about['name']}")
         binding = {
-            "apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding",
+            "apiVersion": role["apiVersion"],
+            "kind": f"{role['kind']}Binding",
             "metadata": {"name": f"{about['name']}-{name}"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": about["name"]},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-        }  # fmt: skip
+        }
         api.apply(binding, f"{at}/{role['kind'].lower()}bindings/{about['name']}-{name}")
     token = api.call("POST", f"{accounts}/{name}/token", {"spec": {}})["status"]["token"]
     kubeconfig(folder / f"{name}.conf", plane.server, plane.folder / "ca.crt", token)
@@ -201,8 +202,12 @@ class Admin:
 
     def __init__(self, plane: ControlPlane, home: Path) -> None:
         self.home, self.plane = home, plane
-        self.environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / "xdg"),
-                            "XDG_STATE_HOME": str(home / "state")}  # fmt: skip
+        self.environment = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": str(home / "xdg"),
+            "XDG_STATE_HOME": str(home / "state"),
+        }
         self.folder = home / "cluster"
         self.folder.mkdir(parents=True)
         for name, text in preset_files("lab").items():
@@ -211,8 +216,12 @@ class Admin:
     def types(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "paictl", *words],
-            env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -61,13 +61,27 @@ def test_every_answer_is_dated_and_the_clock_goes_on(contract: Contract) -> None
 def test_what_a_kind_lacks_is_the_same_error_at_every_try(contract: Contract) -> None:
     cluster = contract.cluster
     asked = {
-        Port.JOBS: (cluster.jobs, lambda: cluster.submit([]), lambda: cluster.job("a~b"), cluster.events,
-                    lambda: cluster.stop_job("a~b")),
-        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({}),
-                          lambda: cluster.foresee(contract.request("one"))),
-        Port.SERVICES: (cluster.services, lambda: cluster.restart_services(["x"]), lambda: cluster.losses("x"),
-                        lambda: cluster.wipe_service("x"), lambda: cluster.set_service("x", running=True)),
-    }  # fmt: skip
+        Port.JOBS: (
+            cluster.jobs,
+            lambda: cluster.submit([]),
+            lambda: cluster.job("a~b"),
+            cluster.events,
+            lambda: cluster.stop_job("a~b"),
+        ),
+        Port.SCHEDULING: (
+            cluster.picture,
+            lambda: cluster.explain("a~b"),
+            lambda: cluster.impact({}),
+            lambda: cluster.foresee(contract.request("one")),
+        ),
+        Port.SERVICES: (
+            cluster.services,
+            lambda: cluster.restart_services(["x"]),
+            lambda: cluster.losses("x"),
+            lambda: cluster.wipe_service("x"),
+            lambda: cluster.set_service("x", running=True),
+        ),
+    }
     assert Port.NODES not in cluster.lacks
     assert Port.CONFIGURATION not in cluster.lacks
     for port, instead in cluster.lacks.items():
@@ -86,10 +100,15 @@ def test_instants_are_aware_and_lie_between_the_epoch_and_now(contract: Contract
     cluster = contract.cluster
     job = cluster.job(key)
     instants = [
-        *(view.since for view in cluster.nodes()), *(view.since for view in cluster.services()),
-        *(event.at for event in cluster.events()), *(version.at for version in cluster.configurations()),
-        job.submitted, job.started, job.tasks[0].started, cluster.picture(history=True).now,
-    ]  # fmt: skip
+        *(view.since for view in cluster.nodes()),
+        *(view.since for view in cluster.services()),
+        *(event.at for event in cluster.events()),
+        *(version.at for version in cluster.configurations()),
+        job.submitted,
+        job.started,
+        job.tasks[0].started,
+        cluster.picture(history=True).now,
+    ]
     for at in instants:
         assert at is not None
         assert at.tzinfo is not None

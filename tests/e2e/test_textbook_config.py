@@ -144,8 +144,10 @@ def test_the_textbook_goes_through_lab_01_to_the_end(
         pytest.skip("the corpus is not beside the project")
     divide(SECTION, lang)
     finish(paictl)
-    jobs = {job["key"]: paictl("job", "show", job["key"], "-o", "json").data for job in
-            paictl("job", "list", "-o", "json").data}  # fmt: skip
+    jobs = {
+        job["key"]: paictl("job", "show", job["key"], "-o", "json").data
+        for job in paictl("job", "list", "-o", "json").data
+    }
     assert jobs["ann~job-config-1"]["tasks"][0]["node"] == "worker2"
     assert jobs["ann~job-config-2"]["tasks"][0]["node"] == "worker1"
 

@@ -84,8 +84,13 @@ class Student:
         environment = {**os.environ, "PAICTL_STATE": str(self.home / "state"), "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, "-m", "paictl", *words],
-            cwd=self.home, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            cwd=self.home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def _here(self, words: list[str]) -> Done:

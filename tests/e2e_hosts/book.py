@@ -30,9 +30,15 @@ ISOLATION: Final = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
 TRAINING: Final = "python3 examples/mnist/main.py"
 """What the textbook's jobs run, in an image that no machine here can have."""
 CHAPTERS: Final = (
-    "01_deploy", "03_priority_preemption", "02_vc_safety", "02_vc_safety", "04_opportunistic", "02_vc_safety",
-    "06_gang", "07_incremental",
-)  # fmt: skip
+    "01_deploy",
+    "03_priority_preemption",
+    "02_vc_safety",
+    "02_vc_safety",
+    "04_opportunistic",
+    "02_vc_safety",
+    "06_gang",
+    "07_incremental",
+)
 """The labs that have its jobs 0 to 7."""
 DIVIDED: Final = {"vc1": ["worker1"], "default": ["worker2"]}
 UNITED: Final = {"default": ["worker1", "worker2"]}
@@ -60,9 +66,15 @@ class Book:
     def run(self, *words: str, text: str | None = None, codes: Sequence[int] = (0,)) -> str:
         """What a command of paictl writes."""
         done = subprocess.run(
-            self.box.inside(*words), env=self.box.environment, cwd=self.box.home, input=text, capture_output=True,
-            text=True, timeout=1500, check=False,
-        )  # fmt: skip
+            self.box.inside(*words),
+            env=self.box.environment,
+            cwd=self.box.home,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
         assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -71,9 +83,14 @@ class Book:
         ours, its = pty.openpty()
         try:
             with subprocess.Popen(
-                self.box.inside(*words), env=self.box.environment, cwd=self.box.home, stdin=its,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            ) as process:  # fmt: skip
+                self.box.inside(*words),
+                env=self.box.environment,
+                cwd=self.box.home,
+                stdin=its,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process:
                 os.write(ours, f"{answer}\n".encode())
                 shown, _ = process.communicate(timeout=400)
         finally:

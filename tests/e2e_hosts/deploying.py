@@ -86,8 +86,14 @@ class DevBox:
 
     def _run(self, words: Sequence[str], codes: Sequence[int]) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, timeout=1500, check=False, cwd=self.home,
-        )  # fmt: skip
+            words,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+            cwd=self.home,
+        )
         assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

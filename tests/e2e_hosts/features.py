@@ -33,17 +33,21 @@ def job(name: str, commands: Sequence[str], *plugins: dict[str, Any]) -> dict[st
     """A job of one task that mounts the storage with OpenPAI's plugin."""
     storage = {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": [SHELF]}}
     return {
-        "protocolVersion": 2, "name": name, "type": "job",
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
         "prerequisites": [{"name": "desk", "type": "dockerimage", "uri": DESK}],
         "taskRoles": {
             "worker": {
-                "instances": 1, "dockerImage": "desk", "commands": list(commands),
+                "instances": 1,
+                "dockerImage": "desk",
+                "commands": list(commands),
                 "resourcePerInstance": {"cpu": 1, "memoryMB": 512, "gpu": 1},
             },
         },
         "defaults": {"virtualCluster": "default"},
         "extras": {"com.microsoft.pai.runtimeplugin": [storage, *plugins]},
-    }  # fmt: skip
+    }
 
 
 WORK: Final = job(
@@ -103,9 +107,14 @@ def new_key(folder: Path, name: str) -> Path:
 def opened(book: Book, *words: str) -> Iterator[str]:
     """The address that a command prints which runs until Ctrl-C, as its first line."""
     with subprocess.Popen(
-        book.box.inside(*words), env=book.box.environment, cwd=book.box.home, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, process_group=0,
-    ) as process:  # fmt: skip
+        book.box.inside(*words),
+        env=book.box.environment,
+        cwd=book.box.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
         assert process.stdout is not None
         try:
             ready, _, _ = select.select([process.stdout], [], [], 300)

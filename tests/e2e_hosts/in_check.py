@@ -34,11 +34,16 @@ def main(masters: str, workers: str, config: str, folder: str, *gpus: str) -> di
     with opened(desired, Path(folder)) as site:
         manifest = PodNetwork(site).manifest()
         variables = {
-            "paictl_packs": {}, "paictl_kubeconfig": "/nowhere", "paictl_configurations": {}, "paictl_discovery": "",
-            "paictl_seconds": 300, "paictl_notes": notes_of(desired.deployment),
+            "paictl_packs": {},
+            "paictl_kubeconfig": "/nowhere",
+            "paictl_configurations": {},
+            "paictl_discovery": "",
+            "paictl_seconds": 300,
+            "paictl_notes": notes_of(desired.deployment),
             "paictl_configuration": init_configuration(desired.deployment, desired.version, desired.images),
-            "paictl_manifest": manifest, "paictl_mark": manifest_mark(manifest),
-        }  # fmt: skip
+            "paictl_manifest": manifest,
+            "paictl_mark": manifest_mark(manifest),
+        }
         variables["paictl_toolkit"] = "/nowhere/toolkit.tar.gz"
         variables["paictl_driver_roots"] = dict.fromkeys((one.name for one in desired.deployment.machines), "/")
         variables["paictl_moved_drivers"] = []

@@ -66,7 +66,7 @@ def main(host: str, pods: list[dict[str, Any]], machines: list[str]) -> None:
                 "filter": {"Pod": claimed(pod), "NodeNames": ["worker1", "worker2"]},
                 "preempt": {"Pod": claimed(pod), "NodeNameToMetaVictims": victims},
                 "bind": {"Node": node, **{f"Pod{key}": about[key.lower()] for key in ("Name", "Namespace", "UID")}},
-            }  # fmt: skip
+            }
             for verb, body in calls.items():
                 said[f"{scheme} {verb} {about['name']}"] = asked(f"{base}/extender/{verb}", body)
         for view in ("inspect/affinitygroups/", "inspect/clusterstatus", "picture"):

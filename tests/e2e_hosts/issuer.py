@@ -36,12 +36,17 @@ def provider(folder: Path, address: str, port: int) -> str:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")])
     now = datetime.now(UTC)
     certificate = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(hours=1))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=2))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256())
-    )  # fmt: skip
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
     (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / "server.key").write_bytes(_pem(key))
     (folder / "signing.key").write_bytes(_pem(signing))
@@ -65,10 +70,21 @@ def token(folder: Path, issuer: str, audience: str, *, lives: float = 600, **cla
 
 def _documents(folder: Path, issuer: str) -> dict[str, Any]:
     numbers = _signing(folder).public_key().public_numbers()
-    key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "one", "n": _encoded(numbers.n.to_bytes(256, "big")),
-           "e": _encoded(numbers.e.to_bytes(3, "big"))}  # fmt: skip
-    about = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", "response_types_supported": ["id_token"],
-             "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["RS256"]}  # fmt: skip
+    key = {
+        "kty": "RSA",
+        "alg": "RS256",
+        "use": "sig",
+        "kid": "one",
+        "n": _encoded(numbers.n.to_bytes(256, "big")),
+        "e": _encoded(numbers.e.to_bytes(3, "big")),
+    }
+    about = {
+        "issuer": issuer,
+        "jwks_uri": f"{issuer}/keys",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+    }
     return {"/.well-known/openid-configuration": about, "/keys": {"keys": [key]}}
 
 

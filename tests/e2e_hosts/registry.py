@@ -71,10 +71,17 @@ def registry(lab: Lab, folder: Path, users: Mapping[str, str], listen: str = _LO
     folder.mkdir(exist_ok=True)
     lines = [f"{name}:{bcrypt.hashpw(word.encode(), bcrypt.gensalt(4)).decode()}\n" for name, word in users.items()]
     (folder / "htpasswd").write_text("".join(lines))
-    (folder / "config.yml").write_text(json.dumps({
-        "version": 0.1, "log": {"level": "warn"}, "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
-        "http": {"addr": f"{listen}:{PORT}"}, "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
-    }))  # fmt: skip
+    (folder / "config.yml").write_text(
+        json.dumps(
+            {
+                "version": 0.1,
+                "log": {"level": "warn"},
+                "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+                "http": {"addr": f"{listen}:{PORT}"},
+                "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
+            }
+        )
+    )
     program = unpacked(["docker-registry"]) / "usr/bin/docker-registry"
     words = [*lab.network.inside(), str(program), "serve", str(folder / "config.yml")]
     made = Registry(lab, users)

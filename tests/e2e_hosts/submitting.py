@@ -16,14 +16,19 @@ from paictl.cluster.values import ConflictError, UnreachableError
 def request(number: int) -> JobRequest:
     """A job of one task."""
     role = {
-        "instances": 1, "dockerImage": "i", "commands": ["sleep 1h"],
+        "instances": 1,
+        "dockerImage": "i",
+        "commands": ["sleep 1h"],
         "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 64},
-    }  # fmt: skip
+    }
     data = {
-        "protocolVersion": 2, "name": f"job{number}", "type": "job", "taskRoles": {"worker": role},
+        "protocolVersion": 2,
+        "name": f"job{number}",
+        "type": "job",
+        "taskRoles": {"worker": role},
         "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "image"}],
         "defaults": {"virtualCluster": "default"},
-    }  # fmt: skip
+    }
     return JobRequest("ann", data)
 
 

@@ -74,23 +74,38 @@ SUDO = "/etc/sudoers.d/deploy"
 KEYS = (
     WayIn("unknown host keys", lambda site: _known(site).unlink(), Site.trusting, 4, "h1", "--accept-new-host-keys"),
     WayIn(
-        "a changed host key", lambda site: site.lab.machine(2).rekey(), Site.trusting, 3, "h2",
+        "a changed host key",
+        lambda site: site.lab.machine(2).rekey(),
+        Site.trusting,
+        3,
+        "h2",
         "paictl node run true",
     ),
     WayIn(
-        "a wrong password", lambda site: site.having(user="ops", password="battery-staple"), Site.write, 4,  # noqa: S106
-        "Permission denied", "password",
+        "a wrong password",
+        lambda site: site.having(user="ops", password="battery-staple"),  # noqa: S106
+        Site.write,
+        4,
+        "Permission denied",
+        "password",
     ),
     WayIn(
-        "sudo wants a password that nobody gave", _on_h2(f"sed -i s/NOPASSWD:// {SUDO}"),
-        _on_h2(f"echo 'deploy ALL=(ALL) NOPASSWD: ALL' >{SUDO}"), 3, "h2: Missing sudo password", "--ask-sudo-password",
+        "sudo wants a password that nobody gave",
+        _on_h2(f"sed -i s/NOPASSWD:// {SUDO}"),
+        _on_h2(f"echo 'deploy ALL=(ALL) NOPASSWD: ALL' >{SUDO}"),
+        3,
+        "h2: Missing sudo password",
+        "--ask-sudo-password",
     ),
     WayIn(
-        "no Python", _on_h2("mkdir /usr/gone && mv /usr/bin/python3* /usr/gone"),
-        _on_h2("mv /usr/gone/* /usr/bin && rmdir /usr/gone"), 3,
-        "h2: The module interpreter", "apt-get install -y python3",
+        "no Python",
+        _on_h2("mkdir /usr/gone && mv /usr/bin/python3* /usr/gone"),
+        _on_h2("mv /usr/gone/* /usr/bin && rmdir /usr/gone"),
+        3,
+        "h2: The module interpreter",
+        "apt-get install -y python3",
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("fault", KEYS, ids=lambda fault: fault.id)
@@ -123,9 +138,11 @@ def test_all_that_is_wrong_with_machines_is_told_before_one_of_them_is_touched(s
         second.unfill("/var/lib/containerd")
     assert done.returncode == 1, done.stderr
     told = {
-        "h1: ports: 6443 (python3)": "sport = :6443", "h2: kubernetes: ": "kubeadm reset",
-        "h2: clock: ": "s ahead (timedatectl set-ntp", "h2: disk: 0 MiB free": "df -h",
-    }  # fmt: skip
+        "h1: ports: 6443 (python3)": "sport = :6443",
+        "h2: kubernetes: ": "kubeadm reset",
+        "h2: clock: ": "s ahead (timedatectl set-ntp",
+        "h2: disk: 0 MiB free": "df -h",
+    }
     lines = done.stderr.splitlines()
     assert [one for one in told if not any(one in line and told[one] in line for line in lines)] == [], done.stderr
     assert _untouched(site)

@@ -209,10 +209,17 @@ def test_tokens_policy_and_feature_gates_on_a_cluster_that_runs(site: Site, issu
     folder, url = issuer
     policy = site.folder / "policy.yaml"
     policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
-    oidc = {"issuer_url": url, "client_id": "kube", "username_prefix": "id:", "groups_claim": "groups",
-            "groups_prefix": "id:", "ca_file": str(folder / "ca.pem")}  # fmt: skip
-    after = changed(site, oidc=oidc, audit_log={"policy_file": "policy.yaml", "max_days": 40},
-                    feature_gates={"WatchList": True})  # fmt: skip
+    oidc = {
+        "issuer_url": url,
+        "client_id": "kube",
+        "username_prefix": "id:",
+        "groups_claim": "groups",
+        "groups_prefix": "id:",
+        "ca_file": str(folder / "ca.pem"),
+    }
+    after = changed(
+        site, oidc=oidc, audit_log={"policy_file": "policy.yaml", "max_days": 40}, feature_gates={"WatchList": True}
+    )
     try:
         assert apply(after).returncode == 0
         words = site.lab.machine(1).execute(["sh", "-c", "tr '\\0' ' ' </proc/$(pidof kube-apiserver)/cmdline"]).stdout
@@ -221,11 +228,23 @@ def test_tokens_policy_and_feature_gates_on_a_cluster_that_runs(site: Site, issu
         assert "WatchList: true" in site.lab.machine(3).execute(["cat", "/var/lib/kubelet/config.yaml"]).stdout
 
         def whoami(**more: Any) -> str:
-            asked = ["kubectl", "--kubeconfig", "/dev/null", "--server", "https://127.0.0.1:6443", "--tls-server-name",
-                     "kubernetes", "--certificate-authority", "/etc/kubernetes/pki/ca.crt", "--token",
-                     token(folder, url, **{"audience": "kube", "groups": ["gpu"], **more}),
-                     "auth", "whoami", "-o",
-                     "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"]  # fmt: skip
+            asked = [
+                "kubectl",
+                "--kubeconfig",
+                "/dev/null",
+                "--server",
+                "https://127.0.0.1:6443",
+                "--tls-server-name",
+                "kubernetes",
+                "--certificate-authority",
+                "/etc/kubernetes/pki/ca.crt",
+                "--token",
+                token(folder, url, **{"audience": "kube", "groups": ["gpu"], **more}),
+                "auth",
+                "whoami",
+                "-o",
+                "jsonpath={.status.userInfo.username} {.status.userInfo.groups}",
+            ]
             return site.lab.machine(1).execute(["sh", "-c", '"$@" 2>&1 || :', "sh", *asked]).stdout
 
         wait_until(lambda: whoami().startswith("id:bo "), "the token is taken", seconds=300)

@@ -34,10 +34,13 @@ def box(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 OTHER = {
-    "apiVersion": "v1", "kind": "Config", "current-context": "mine",
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "mine",
     "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}],
-    "users": [{"name": "u", "user": {}}], "contexts": [{"name": "mine", "context": {"cluster": "c", "user": "u"}}],
-}  # fmt: skip
+    "users": [{"name": "u", "user": {}}],
+    "contexts": [{"name": "mine", "context": {"cluster": "c", "user": "u"}}],
+}
 """The kubeconfig that the user has had before."""
 
 
@@ -158,9 +161,13 @@ def test_the_password_is_nowhere(box: DevBox) -> None:
     assert len(kept) > 10
     assert [str(path) for path in kept if PASSWORD.encode() in path.read_bytes()] == []
     first = box.lab.machine(1)
-    dump = first.execute([
-        "sh", "-c", "KUBECONFIG=/etc/kubernetes/admin.conf kubectl get all,cm,secrets,nodes -A -o yaml",
-    ]).stdout  # fmt: skip
+    dump = first.execute(
+        [
+            "sh",
+            "-c",
+            "KUBECONFIG=/etc/kubernetes/admin.conf kubectl get all,cm,secrets,nodes -A -o yaml",
+        ]
+    ).stdout
     assert "kube-apiserver-h1" in dump
     assert PASSWORD not in dump
     for machine in box.lab.machines():

@@ -193,9 +193,13 @@ def container(pod: str, name: str, beats: int, *, forges: bool) -> Json:
     """A container that writes down what it has; one that forges sets all variables by itself."""
     own = [{"name": "RECORD", "value": f"{RECORD}/{pod}.{name}"}, {"name": "BEATS", "value": str(beats)}]
     return {
-        "name": name, "image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", SCRIPT],
-        "env": own + (FORGED if forges else []), "volumeMounts": [{"name": "record", "mountPath": RECORD}],
-    }  # fmt: skip
+        "name": name,
+        "image": BUSYBOX,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", SCRIPT],
+        "env": own + (FORGED if forges else []),
+        "volumeMounts": [{"name": "record", "mountPath": RECORD}],
+    }
 
 
 def pod(name: str, containers: list[Json], **more: Any) -> Json:
@@ -210,10 +214,11 @@ def gang(door: str, name: str, dice: random.Random) -> list[Json]:
     pods, devices = dice.choice([(1, 1), (1, 2), (2, 2), (3, 1), (2, 4), (1, 4), (1, 8), (4, 1)])
     priorities = [-1, 0, 5] if pods * devices <= 4 else [0, 5]  # so many devices would never be lent
     spec = {
-        "virtualCluster": "A" if devices == 8 else dice.choice("AB"), "priority": dice.choice(priorities),
+        "virtualCluster": "A" if devices == 8 else dice.choice("AB"),
+        "priority": dice.choice(priorities),
         "leafCellNumber": devices,
         "affinityGroup": {"name": f"default/{name}", "members": [{"podNumber": pods, "leafCellNumber": devices}]},
-    }  # fmt: skip
+    }
     beats, forges, company = dice.randrange(1, 12), dice.random() < 0.2, dice.random() < 0.2
     made = []
     for number in range(pods):

@@ -58,8 +58,13 @@ def deployment(lab: Lab, folder: Path, artifacts: Path, token: str) -> Deploymen
         "registry_mirrors": {"docker.io": [f"http://hub:{PASSWORDS['hub']}@mirror.lab:5000"]},
         "proxy": {"http": server, "https": server},
     }
-    settings = {"user": "deploy", "ssh_key_file_path": str(lab.key), "docker_image_tag": "v1.8.1",
-                "openpai_docker_insecure_registries": ["registry.lab:5000"], "deploy": section}  # fmt: skip
+    settings = {
+        "user": "deploy",
+        "ssh_key_file_path": str(lab.key),
+        "docker_image_tag": "v1.8.1",
+        "openpai_docker_insecure_registries": ["registry.lab:5000"],
+        "deploy": section,
+    }
     (folder / "config.yaml").write_text(json.dumps(settings))
     inputs = read_inputs(*(str(folder / name) for name in ("master.csv", "worker.csv", "config.yaml")))
     assert inputs.usable, inputs.report.problems

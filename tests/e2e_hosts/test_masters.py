@@ -140,8 +140,10 @@ def test_a_restore_takes_all_masters_back_to_the_same_instant(
 
 def _members(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> dict[str, bool]:
     """The members that etcd counts, and whether each votes."""
-    keys = [f"--{name}=/etc/kubernetes/pki/etcd/{file}" for name, file in (
-        ("cacert", "ca.crt"), ("cert", "server.crt"), ("key", "server.key"))]  # fmt: skip
+    keys = [
+        f"--{name}=/etc/kubernetes/pki/etcd/{file}"
+        for name, file in (("cacert", "ca.crt"), ("cert", "server.crt"), ("key", "server.key"))
+    ]
     words = ["exec", "--namespace=kube-system", "etcd-h1", "--", "etcdctl", *keys, "member", "list", "-w", "json"]
     members = json.loads(kubectl(*words).stdout)["members"]
     return {one["name"]: not one.get("isLearner") for one in members}

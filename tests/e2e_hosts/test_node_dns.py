@@ -44,10 +44,15 @@ def site(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def start(site: Site, name: str) -> None:
     """A pod on the worker that lives on."""
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"nodeName": "h2", "terminationGracePeriodSeconds": 0,
-                 "containers": [{"name": "main", "image": BUSYBOX, "command": ["sleep", "3600"]}]},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": "h2",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": BUSYBOX, "command": ["sleep", "3600"]}],
+        },
+    }
     command = ["env", "KUBECONFIG=/etc/kubernetes/admin.conf", "kubectl", "apply", "-f", "-"]
     site.lab.machine(1).execute(command, text=json.dumps(pod))
     phase = ("get", "pod", name, "-o", "jsonpath={.status.phase}")
@@ -59,8 +64,17 @@ def inside(site: Site, name: str, command: str) -> str:
 
     A kubelet that has just started again does not know its pods for a moment.
     """
-    words = ["env", "KUBECONFIG=/etc/kubernetes/admin.conf", "kubectl", "exec", name, "--", "sh", "-c",
-             f"{command}; echo $?"]  # fmt: skip
+    words = [
+        "env",
+        "KUBECONFIG=/etc/kubernetes/admin.conf",
+        "kubectl",
+        "exec",
+        name,
+        "--",
+        "sh",
+        "-c",
+        f"{command}; echo $?",
+    ]
     said: list[str] = []
 
     def runs() -> bool:
@@ -118,8 +132,12 @@ def test_names_are_found_while_the_cache_of_a_node_is_away_and_after_it_is_back(
     listens = machine.execute(["ss", "-Hlunp", "src", f"{ADDRESS}:53"]).stdout
     machine.execute(["kill", "-9", *set(re.findall(r"pid=(\d+)", listens))])
     assert inside(site, "after", f"nslookup {NAME} >/dev/null").split() == ["0"]
-    counts = (*OF_CACHES, "--field-selector=spec.nodeName=h2", "-o",
-              "jsonpath={.items[0].status.containerStatuses[0]['restartCount','ready']}")  # fmt: skip
+    counts = (
+        *OF_CACHES,
+        "--field-selector=spec.nodeName=h2",
+        "-o",
+        "jsonpath={.items[0].status.containerStatuses[0]['restartCount','ready']}",
+    )
     wait_until(lambda: kubectl(site, *counts) == "1 true", "the cache is back", seconds=90)
     machine.execute(["ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo"])
     wait_until(lambda: ADDRESS in machine.execute(["ip", "addr", "show", "lo"]).stdout, "the address is back")

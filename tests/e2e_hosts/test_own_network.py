@@ -22,8 +22,11 @@ NUMBERS = (1, 2)
 def bring_network(site: Site) -> None:
     """What an administrator installs: here a bridge on each host, and routes between them."""
     for number in NUMBERS:
-        ipam = {"type": "host-local", "ranges": [[{"subnet": f"10.200.{number}.0/24"}]],
-                "routes": [{"dst": "0.0.0.0/0"}]}  # fmt: skip
+        ipam = {
+            "type": "host-local",
+            "ranges": [[{"subnet": f"10.200.{number}.0/24"}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
         bridge = {"type": "bridge", "bridge": "own0", "isGateway": True, "ipMasq": True, "ipam": ipam}
         network = {"cniVersion": "1.0.0", "name": "own", "plugins": [bridge]}
         machine, other = site.lab.machine(number), 3 - number

@@ -59,14 +59,23 @@ def test_a_push_over_a_slow_link_goes_on_where_it_broke(lab: Lab, tmp_path: Path
         about.size = SIZE
         made.addfile(about, io.BytesIO(tool))
     (tmp_path / "password").write_text("ops-pw")
-    words = [*lab.network.inside(), sys.executable, "-c", PROGRAM, str(lab.known_hosts), str(tmp_path / "runs"),
-             str(pack), hashlib.sha256(tool).hexdigest()]  # fmt: skip
+    words = [
+        *lab.network.inside(),
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(lab.known_hosts),
+        str(tmp_path / "runs"),
+        str(pack),
+        hashlib.sha256(tool).hexdigest(),
+    ]
     log, environment = tmp_path / "push.log", {**os.environ, "PYTHONPATH": str(Path.cwd())}
     (tmp_path / "runs").mkdir()
     lab.network.slow(1, RATE)
-    with log.open("wb") as out, subprocess.Popen(
-        list(map(str, words)), cwd=tmp_path, stdout=out, stderr=out, env=environment
-    ) as first:  # fmt: skip
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(list(map(str, words)), cwd=tmp_path, stdout=out, stderr=out, env=environment) as first,
+    ):
         wait_until(
             lambda: first.poll() is not None or "8 of 13 MiB pushed" in log.read_text(), "half of it", seconds=200
         )

@@ -95,8 +95,13 @@ def test_a_worker_that_has_left_the_list_is_named(site: Site) -> None:
 
 def test_settings_take_effect_on_a_running_cluster(site: Site) -> None:
     kubelet = {**site.deploy["kubelet"], "maxPods": 50}
-    after = changed(site, kubelet=kubelet, api_server_arguments={"max-requests-inflight": 500}, proxy_mode="iptables",
-                    jobs_on_masters=True)  # fmt: skip
+    after = changed(
+        site,
+        kubelet=kubelet,
+        api_server_arguments={"max-requests-inflight": 500},
+        proxy_mode="iptables",
+        jobs_on_masters=True,
+    )
     try:
         lines = [
             line for one in plan(after) if one["phase"] == "settings" and one["host"] == "h1" for line in one["what"]
@@ -153,8 +158,14 @@ def test_a_second_deployment_at_the_same_time_is_kept_out(site: Site) -> None:
             assert "has been running deploy apply on this cluster since" in " ".join(second.stderr.split())
             assert running.result().returncode == 0
         assert not lock.exists()
-        elsewhere = {"id": "a", "who": "bo@box-2", "command": "deploy apply", "since": "2026-01-01T00:00:00Z",
-                     "box": "box-2", "process": "1 a 1"}  # fmt: skip
+        elsewhere = {
+            "id": "a",
+            "who": "bo@box-2",
+            "command": "deploy apply",
+            "since": "2026-01-01T00:00:00Z",
+            "box": "box-2",
+            "process": "1 a 1",
+        }
         lock.write_text(json.dumps(elsewhere))
         refused = apply(site.write())
         assert refused.returncode == 1
@@ -203,9 +214,13 @@ def test_nothing_that_lets_machines_in_is_left(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("section", "key"),
-    [({"network": "none"}, "network"), ({"image_repository": "mirror.example/k8s"}, "image_repository"),
-     ({"api_endpoint": "balancer.example:6443"}, "api_endpoint"), ({"cluster_name": "other"}, "cluster_name")],
-)  # fmt: skip
+    [
+        ({"network": "none"}, "network"),
+        ({"image_repository": "mirror.example/k8s"}, "image_repository"),
+        ({"api_endpoint": "balancer.example:6443"}, "api_endpoint"),
+        ({"cluster_name": "other"}, "cluster_name"),
+    ],
+)
 def test_what_a_running_cluster_keeps_is_refused(site: Site, section: dict[str, str], key: str) -> None:
     after = changed(site, **section)
     try:

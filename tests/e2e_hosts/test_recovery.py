@@ -55,10 +55,13 @@ def aged(pem: bytes, authority: Path) -> bytes:
     by = x509.load_pem_x509_certificate(authority.with_suffix(".crt").read_bytes())
     key = load_pem_private_key(authority.with_suffix(".key").read_bytes(), None)
     made = x509.CertificateBuilder(
-        issuer_name=by.subject, subject_name=old.subject, public_key=old.public_key(),
-        serial_number=x509.random_serial_number(), not_valid_before=old.not_valid_before_utc - AWAY,
+        issuer_name=by.subject,
+        subject_name=old.subject,
+        public_key=old.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=old.not_valid_before_utc - AWAY,
         not_valid_after=old.not_valid_after_utc - AWAY,
-    )  # fmt: skip
+    )
     for extension in old.extensions:
         made = made.add_extension(extension.value, extension.critical)
     return pem.replace(own.group(), made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))  # type: ignore[arg-type]

@@ -43,9 +43,12 @@ class Box:
         files = ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml"]
         return self.lab.run(
             [sys.executable, "-m", "paictl", *words[:2], *files, *words[2:]],
-            check=False, folder=self.folder, seconds=120, text=text,
+            check=False,
+            folder=self.folder,
+            seconds=120,
+            text=text,
             environment={"XDG_CONFIG_HOME": str(self.folder / "config"), "PYTHONPATH": str(Path.cwd())},
-        )  # fmt: skip
+        )
 
     def check(self, *words: str) -> tuple[int, dict[str, Any]]:
         done = self.paictl("deploy", "check", "-o", "json", *words)
@@ -172,9 +175,12 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
     )
     words = [*box.lab.network.inside(), sys.executable, "-c", program, str(box.lab.known_hosts)]
     with subprocess.Popen(
-        list(map(str, words)), cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        list(map(str, words)),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-    ) as running:  # fmt: skip
+    ) as running:
         try:
             while box.lab.machine(3).execute(["pgrep", "-f", "^sleep 31"], check=False).returncode:
                 assert running.poll() is None

@@ -82,9 +82,11 @@ def test_what_was_pushed_is_not_pushed_again_and_the_rest_gets_done(box: DevBox)
     second = Watched(box)
     code = second.follow("")
     figures = {
-        "first": round(took), "second": round(time.monotonic() - second.began), "pushes": len(first.pushes()),
+        "first": round(took),
+        "second": round(time.monotonic() - second.began),
+        "pushes": len(first.pushes()),
         "silences": [first.silences, second.silences],
-    }  # fmt: skip
+    }
     print(json.dumps(figures))  # noqa: T201 - for the page of figures
     assert code == 0, log.read_text()
     assert any("MiB pushed" in one for one in first.pushes()), "it says how far it is"

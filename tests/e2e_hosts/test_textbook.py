@@ -28,8 +28,14 @@ FILES = ("-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml")
 OFF = {"dra-driver", "gpu-driver"}
 """Services that are started and run nothing unless somebody switches them on."""
 OURS = {
-    "cluster-configuration", "device-plugin", "frameworkcontroller", "hivedscheduler", "rest-server", "webportal", *OFF
-}  # fmt: skip
+    "cluster-configuration",
+    "device-plugin",
+    "frameworkcontroller",
+    "hivedscheduler",
+    "rest-server",
+    "webportal",
+    *OFF,
+}
 FOREIGN = {"alert-manager", "grafana", "job-exporter", "node-exporter", "prometheus"}
 
 
@@ -57,9 +63,14 @@ def _in_check(book: Book) -> dict[str, list[str]]:
     files = ("master.csv", "worker.csv", "config.yaml")
     words = [*map(str, book.box.lab.network.inside()), sys.executable, "-m", "tests.e2e_hosts.in_check", *files]
     done = subprocess.run(
-        [*words, str(book.box.home / "run"), "worker1", "worker2"], env=book.box.environment, cwd=book.box.home,
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [*words, str(book.box.home / "run"), "worker1", "worker2"],
+        env=book.box.environment,
+        cwd=book.box.home,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)["devices"]
     return found
@@ -291,18 +302,28 @@ def test_without_gang_each_task_starts_when_it_can(united: Book) -> None:
 
 
 CLIENT = {
-    "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
+    "instances": 1,
+    "dockerImage": "box",
+    "completion": {"minSucceededInstances": -1},
     "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
-}  # fmt: skip
+}
 TALK = {
-    "protocolVersion": 2, "name": "talk", "type": "job",
+    "protocolVersion": 2,
+    "name": "talk",
+    "type": "job",
     "prerequisites": [{"name": "box", "type": "dockerimage", "uri": BUSYBOX}],
     "taskRoles": {
         "server": {
-            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
+            "instances": 1,
+            "dockerImage": "box",
+            "completion": {"minSucceededInstances": -1},
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1, "ports": {"http": 1}},
-            "commands": ["env | grep PAI_", "echo served >/tmp/page",
-                         'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 900"],
+            "commands": [
+                "env | grep PAI_",
+                "echo served >/tmp/page",
+                'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp',
+                "sleep 900",
+            ],
         },
         "client": {
             **CLIENT,
@@ -315,7 +336,7 @@ TALK = {
     },
     "defaults": {"virtualCluster": "default"},
     "extras": {"gangAllocation": True},
-}  # fmt: skip
+}
 """Two roles: one listens on a port that it is given, the other finds it by what the runtime says."""
 
 
@@ -423,8 +444,25 @@ def test_the_key_of_the_account_gets_a_shell_in_a_task_and_no_other_does(work: B
 
 def test_job_open_leads_to_tensorboard_and_to_a_notebook(work: Book) -> None:
     """Both are the real programs; the notebook is kept for the portal."""
-    notebook = ("job", "run", "--notebook", DESK, "--user", features.USER, "--vc", "default", "--name", "desk",
-                "--gpu", "1", "--cpu", "1", "--memory", "1024", "--keep")  # fmt: skip
+    notebook = (
+        "job",
+        "run",
+        "--notebook",
+        DESK,
+        "--user",
+        features.USER,
+        "--vc",
+        "default",
+        "--name",
+        "desk",
+        "--gpu",
+        "1",
+        "--cpu",
+        "1",
+        "--memory",
+        "1024",
+        "--keep",
+    )
     commands = {
         "data/plugin/scalars/tags": ("job", "open", "kim~work", "--port", "tensorboard", "--listen", "0"),
         "api/status": notebook,
@@ -434,8 +472,9 @@ def test_job_open_leads_to_tensorboard_and_to_a_notebook(work: Book) -> None:
             jar = str(work.box.home / f"{path[:3]}.jar")
             work.until(
                 lambda: features.fetch(work, address, "-L", "-b", jar, "-c", jar)[0],  # noqa: B023
-                lambda status: status == 200, f"{path} answers",
-            )  # fmt: skip
+                lambda status: status == 200,
+                f"{path} answers",
+            )
             here = address.partition("?")[0] + path
             assert features.fetch(work, here)[0] == 403, "who was not shown the address"
             status, said = features.fetch(work, here, "-b", jar)
@@ -479,8 +518,9 @@ def test_the_portal_leads_to_both_and_nobody_else_gets_there(work: Book, tasks_p
     work.run("job", "stop", "kim~work", "kim~desk")
     work.until(
         lambda: [phase(pod) for name in ("work", "desk") for pod in work.pods(name)],
-        lambda phases: "Running" not in phases, "their devices are free",
-    )  # fmt: skip
+        lambda phases: "Running" not in phases,
+        "their devices are free",
+    )
 
 
 # --- the ports' contract
@@ -490,8 +530,11 @@ def test_the_contract_of_a_cluster_holds(united: Book) -> None:
     """Of its tests those that need services which really run; last, for they push configurations of their own."""
     words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "together", "-k", "hosts", "-p", "no:cacheprovider"]
     done = united.box.lab.run(
-        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=1500, folder=ROOT,
+        [*words, str(ROOT / "tests/contract/test_ports.py")],
+        check=False,
+        seconds=1500,
+        folder=ROOT,
         environment={"PAICTL_CONTRACT_HOSTS": str(united.box.home / ".kube/config")},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-6000:]
     assert "5 passed" in done.stdout

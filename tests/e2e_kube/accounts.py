@@ -52,9 +52,13 @@ def printed(*words: str) -> list[Json]:
     """The objects of `paictl extender config`."""
     state = {"PAICTL_STATE": f"{tempfile.gettempdir()}/paictl-e2e-{os.getpid()}"}  # keeps the certificates
     text = subprocess.run(
-        [*PAICTL, "extender", "config", *words], check=True, capture_output=True, text=True, cwd=ROOT,
+        [*PAICTL, "extender", "config", *words],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
         env=os.environ | state,
-    ).stdout  # fmt: skip
+    ).stdout
     return list(yaml.safe_load_all(text))
 
 

@@ -29,9 +29,12 @@ def gang(
     """The pods of a gang of their own."""
     members = [{"podNumber": pods, "leafCellNumber": leaves}]
     spec = {
-        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
-        "affinityGroup": {"name": group or f"default/{name}", "members": members}, **more,
-    }  # fmt: skip
+        "virtualCluster": vc,
+        "priority": priority,
+        "leafCellNumber": leaves,
+        "affinityGroup": {"name": group or f"default/{name}", "members": members},
+        **more,
+    }
     labels = {"labels": {"gang": name}}
     return [hived_pod(f"{name}-{i}", spec, metadata=labels) for i in range(pods)]
 

@@ -90,9 +90,14 @@ class Program:
             return
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                preexec_fn=_die_with_parent, env={**os.environ, **self.environment},
-            )  # fmt: skip
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+                env={**os.environ, **self.environment},
+            )
 
     @property
     def running(self) -> bool:
@@ -206,27 +211,47 @@ class ControlPlane:
     def start_etcd(self) -> None:
         client, peer = (f"http://{HOST}:{self.ports[name]}" for name in ("etcd", "peer"))
         program = self.program(
-            "etcd", "--name=cp", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=cp={peer}", "--unsafe-no-fsync", "--log-level=warn",
-        )  # fmt: skip
+            "etcd",
+            "--name=cp",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=cp={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
         program.wait_until(lambda: answers(f"{client}/health"))
 
     def start_apiserver(self, *, wait: bool = True) -> None:
         at = self.folder
         program = self.program(
-            "kube-apiserver", f"--etcd-servers=http://{HOST}:{self.ports['etcd']}", f"--bind-address={HOST}",
-            f"--secure-port={self.ports['api']}", f"--advertise-address={HOST}", "--endpoint-reconciler-type=none",
-            f"--tls-cert-file={at / 'apiserver.crt'}", f"--tls-private-key-file={at / 'apiserver.key'}",
-            f"--client-ca-file={at / 'ca.crt'}", "--authorization-mode=Node,RBAC",
-            "--service-account-issuer=https://kubernetes.default.svc", f"--cert-dir={at / 'apiserver-certs'}",
-            f"--service-account-signing-key-file={at / 'sa.key'}", f"--service-account-key-file={at / 'sa.pub'}",
-            "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
-            "--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP",
-            "--max-requests-inflight=800", "--delete-collection-workers=8",
-            f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}", *self._gates,
+            "kube-apiserver",
+            f"--etcd-servers=http://{HOST}:{self.ports['etcd']}",
+            f"--bind-address={HOST}",
+            f"--secure-port={self.ports['api']}",
+            f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={at / 'apiserver.crt'}",
+            f"--tls-private-key-file={at / 'apiserver.key'}",
+            f"--client-ca-file={at / 'ca.crt'}",
+            "--authorization-mode=Node,RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--cert-dir={at / 'apiserver-certs'}",
+            f"--service-account-signing-key-file={at / 'sa.key'}",
+            f"--service-account-key-file={at / 'sa.pub'}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged=true",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--max-requests-inflight=800",
+            "--delete-collection-workers=8",
+            f"--audit-policy-file={at / 'audit.yaml'}",
+            f"--audit-log-path={self.audit}",
+            *self._gates,
             *(["--runtime-config=api/all=true"] if self.features else []),
-        )  # fmt: skip
+        )
         if wait:
             program.wait_until(lambda: answers(f"{self.server}/readyz", self.context))
             program.wait_until(lambda: answers(f"{self.server}/api/v1/namespaces/default", self.context))
@@ -235,14 +260,24 @@ class ControlPlane:
         """A node that kwok forgets stays ready: it sometimes does where one of the same name went a moment before."""
         at, conf = self.folder, self.folder / "kcm.conf"
         program = self.program(
-            "kube-controller-manager", f"--kubeconfig={conf}", f"--bind-address={HOST}",
-            f"--secure-port={self.ports['kcm']}", f"--cert-dir={at / 'kcm-certs'}",
-            f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}",
-            f"--root-ca-file={at / 'ca.crt'}", f"--service-account-private-key-file={at / 'sa.key'}",
-            f"--cluster-signing-cert-file={at / 'ca.crt'}", f"--cluster-signing-key-file={at / 'ca.key'}",
-            "--use-service-account-credentials=true", "--leader-elect=false", "--kube-api-qps=200",
-            "--kube-api-burst=400", "--node-monitor-grace-period=1h", *self._gates,
-        )  # fmt: skip
+            "kube-controller-manager",
+            f"--kubeconfig={conf}",
+            f"--bind-address={HOST}",
+            f"--secure-port={self.ports['kcm']}",
+            f"--cert-dir={at / 'kcm-certs'}",
+            f"--authentication-kubeconfig={conf}",
+            f"--authorization-kubeconfig={conf}",
+            f"--root-ca-file={at / 'ca.crt'}",
+            f"--service-account-private-key-file={at / 'sa.key'}",
+            f"--cluster-signing-cert-file={at / 'ca.crt'}",
+            f"--cluster-signing-key-file={at / 'ca.key'}",
+            "--use-service-account-credentials=true",
+            "--leader-elect=false",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+            "--node-monitor-grace-period=1h",
+            *self._gates,
+        )
         program.wait_until(lambda: answers(f"https://{HOST}:{self.ports['kcm']}/healthz", anyone()))
 
     def start_kwok(self) -> None:
@@ -251,12 +286,17 @@ class ControlPlane:
 
         at = f"{HOST}:{self.ports['kwok']}"
         program = self.program(
-            "kwok", f"--config={stages(self.folder)}", f"--kubeconfig={self.kubeconfig}",
-            "--manage-nodes-with-label-selector=type=kwok", f"--node-ip={HOST}", f"--server-address={at}",
-            f"--node-port={self.ports['kwok']}", f"--tls-cert-file={self.folder / 'apiserver.crt'}",
+            "kwok",
+            f"--config={stages(self.folder)}",
+            f"--kubeconfig={self.kubeconfig}",
+            "--manage-nodes-with-label-selector=type=kwok",
+            f"--node-ip={HOST}",
+            f"--server-address={at}",
+            f"--node-port={self.ports['kwok']}",
+            f"--tls-cert-file={self.folder / 'apiserver.crt'}",
             f"--tls-private-key-file={self.folder / 'apiserver.key'}",
             "--node-lease-duration-seconds=40",
-        )  # fmt: skip
+        )
         program.wait_until(lambda: answers(f"http://{at}/healthz"))
 
     def start_scheduler(self, configuration: str, conf: Path | None = None) -> None:
@@ -267,10 +307,16 @@ class ControlPlane:
         if "kube-scheduler" in self.programs:
             self.programs["kube-scheduler"].stop()
         self.program(
-            "kube-scheduler", f"--config={written}", f"--bind-address={HOST}",
-            f"--secure-port={self.ports['scheduler']}", f"--cert-dir={self.folder / 'scheduler-certs'}",
-            f"--authentication-kubeconfig={conf}", f"--authorization-kubeconfig={conf}", "-v=2", *self._gates,
-        )  # fmt: skip
+            "kube-scheduler",
+            f"--config={written}",
+            f"--bind-address={HOST}",
+            f"--secure-port={self.ports['scheduler']}",
+            f"--cert-dir={self.folder / 'scheduler-certs'}",
+            f"--authentication-kubeconfig={conf}",
+            f"--authorization-kubeconfig={conf}",
+            "-v=2",
+            *self._gates,
+        )
         self.await_scheduler()
 
     @property
@@ -333,9 +379,20 @@ def _certificates(folder: Path, server: str) -> None:
     for name in ("ca", "sa", *_SUBJECTS):
         openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", f"{name}.key")
     openssl(
-        "req", "-x509", "-new", "-key", "ca.key", "-days", "3650", "-subj", "/CN=test-ca", "-out", "ca.crt",
-        "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 takes no authority without it
-    )  # fmt: skip
+        "req",
+        "-x509",
+        "-new",
+        "-key",
+        "ca.key",
+        "-days",
+        "3650",
+        "-subj",
+        "/CN=test-ca",
+        "-out",
+        "ca.crt",
+        "-addext",
+        "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 takes no authority without it
+    )
     openssl("ec", "-in", "sa.key", "-pubout", "-out", "sa.pub")
     names = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
     identifiers = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"  # nor a certificate without these
@@ -343,19 +400,28 @@ def _certificates(folder: Path, server: str) -> None:
     for name, subject in _SUBJECTS.items():
         openssl("req", "-new", "-key", f"{name}.key", "-subj", subject, "-out", f"{name}.csr")
         openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
-            "-days", "3650", "-extfile", "names", "-out", f"{name}.crt",
-        )  # fmt: skip
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            "ca.crt",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "3650",
+            "-extfile",
+            "names",
+            "-out",
+            f"{name}.crt",
+        )
         kubeconfig(folder / f"{name}.conf", server, folder / "ca.crt", (folder / f"{name}.crt", folder / f"{name}.key"))
 
 
 def kubeconfig(path: Path, server: str, authority: Path, user: tuple[Path, Path] | str) -> None:
     """Write a kubeconfig with one context named ``x``; `user` is a certificate and its key, or a token."""
-    login = (
-        f"token: {user}"
-        if isinstance(user, str)
-        else f"client-certificate: {user[0]}, client-key: {user[1]}"
-    )  # fmt: skip
+    login = f"token: {user}" if isinstance(user, str) else f"client-certificate: {user[0]}, client-key: {user[1]}"
     path.write_text(
         "apiVersion: v1\nkind: Config\n"
         f"clusters: [{{name: c, cluster: {{server: '{server}', certificate-authority: {authority}}}}}]\n"

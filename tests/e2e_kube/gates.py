@@ -45,10 +45,23 @@ class Placer(Rig):
         """Start a placer."""
         at = port or self.port
         command = [
-            *PAICTL, "placer", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(ACCOUNT)),
-            "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
-            "--accounts", SPACE, *words,
-        ]  # fmt: skip
+            *PAICTL,
+            "placer",
+            "serve",
+            "--config",
+            str(self.config),
+            "--kubeconfig",
+            str(self.conf(ACCOUNT)),
+            "--context",
+            "x",
+            "--listen",
+            f"{HOST}:{at}",
+            "--dump",
+            str(self.folder),
+            "--accounts",
+            SPACE,
+            *words,
+        ]
         program = self.plane.run(name, command)
         if wait:
             program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
@@ -61,9 +74,14 @@ class Placer(Rig):
 
 @contextlib.contextmanager
 def gates(
-    plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path, *words: str,
-    plugin: bool = False, setup: Iterable[str] = ("--no-policy",),
-) -> Iterator[Placer]:  # fmt: skip
+    plane: ControlPlane,
+    api: KubeApi,
+    config: Mapping[str, Any],
+    folder: Path,
+    *words: str,
+    plugin: bool = False,
+    setup: Iterable[str] = ("--no-policy",),
+) -> Iterator[Placer]:
     """Placer and kube-scheduler run inside the block; `words` are for `paictl placer serve`, `setup` for its manifests.
 
     With `plugin` the nodes have their devices as ``nvidia.com/gpu``, and pods that ask the extender elsewhere carry the

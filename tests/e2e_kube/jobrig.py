@@ -72,10 +72,18 @@ class JobRig:
         program = self.plane.run(
             "controller",
             [
-                *PAICTL, "controller", "serve", "--kubeconfig", str(self.plane.kubeconfig), "--context", "x",
-                "--listen", f"{HOST}:{self.port}", *words,
+                *PAICTL,
+                "controller",
+                "serve",
+                "--kubeconfig",
+                str(self.plane.kubeconfig),
+                "--context",
+                "x",
+                "--listen",
+                f"{HOST}:{self.port}",
+                *words,
             ],
-        )  # fmt: skip
+        )
         if wait:
             program.wait_until(lambda: answers(f"{self.url}/readyz"))
         return program
@@ -120,7 +128,7 @@ def _conditions(api: KubeApi) -> list[Json]:
 @contextlib.contextmanager
 def job_rig(
     plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path, **scheduler: object
-) -> Iterator[JobRig]:  # fmt: skip
+) -> Iterator[JobRig]:
     """All of it runs inside the block, nodes are the caller's; no job is left behind."""
     made = JobRig(plane, api, hived, folder)
     try:
@@ -178,20 +186,34 @@ def files() -> dict[str, str]:
 
 def role(gpu: int = 1, instances: int = 1, **more: object) -> Json:
     return {
-        "instances": instances, "dockerImage": "image", "commands": ["sleep 1h"],
-        "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 512}, **more,
-    }  # fmt: skip
+        "instances": instances,
+        "dockerImage": "image",
+        "commands": ["sleep 1h"],
+        "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 512},
+        **more,
+    }
 
 
 def request(
-    name: str, roles: Mapping[str, Json], *, vc: str = "A", priority: str = "test", gang: bool = True,
-    seconds: float | None = None, **more: object,
-) -> JobRequest:  # fmt: skip
+    name: str,
+    roles: Mapping[str, Json],
+    *,
+    vc: str = "A",
+    priority: str = "test",
+    gang: bool = True,
+    seconds: float | None = None,
+    **more: object,
+) -> JobRequest:
     data = {
-        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": dict(roles),
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "taskRoles": dict(roles),
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "defaults": {"virtualCluster": vc}, "extras": {"gangAllocation": gang}, **more,
-    }  # fmt: skip
+        "defaults": {"virtualCluster": vc},
+        "extras": {"gangAllocation": gang},
+        **more,
+    }
     return JobRequest("ann", data, None, priority, FOREVER if seconds is None else Millis(int(seconds * 1000)))
 
 

@@ -59,9 +59,7 @@ class Rig:
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
         self.objects = install(self.api, printed("--config", str(self.config), *words))
         for account in (EXTENDER, SCHEDULER):
-            kubeconfig(
-                self.conf(account), self.plane.server, self.plane.folder / "ca.crt", token(self.api, account)
-            )  # fmt: skip
+            kubeconfig(self.conf(account), self.plane.server, self.plane.folder / "ca.crt", token(self.api, account))
 
     def start_extender(
         self, *words: str, port: int | None = None, name: str = "extender", wait: bool = True
@@ -71,11 +69,26 @@ class Rig:
         program = self.plane.run(
             name,
             [
-                *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(EXTENDER)),
-                "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
-                "--accounts", SPACE, "--maintenance", SPACE, *words,
+                *PAICTL,
+                "extender",
+                "serve",
+                "--config",
+                str(self.config),
+                "--kubeconfig",
+                str(self.conf(EXTENDER)),
+                "--context",
+                "x",
+                "--listen",
+                f"{HOST}:{at}",
+                "--dump",
+                str(self.folder),
+                "--accounts",
+                SPACE,
+                "--maintenance",
+                SPACE,
+                *words,
             ],
-        )  # fmt: skip
+        )
         if wait:
             program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
         return program

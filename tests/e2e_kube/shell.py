@@ -24,15 +24,23 @@ class Shell:
         self.folder = folder
         names = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
         self.environment: Mapping[str, str] = {
-            **os.environ, **{name: str(folder / name) for name in names}, "PAICTL_CLUSTER": "pai", "COLUMNS": "200",
-        }  # fmt: skip
+            **os.environ,
+            **{name: str(folder / name) for name in names},
+            "PAICTL_CLUSTER": "pai",
+            "COLUMNS": "200",
+        }
         self.done("cluster", "add", "pai", "--kubeconfig", str(plane.kubeconfig), "--context", "x")
 
     def begun(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*PAICTL, *words], cwd=ROOT, env=self.environment, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [*PAICTL, *words],
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def tried(self, *words: str) -> tuple[int, str, str]:
         process = self.begun(*words)

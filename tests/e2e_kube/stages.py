@@ -90,22 +90,41 @@ def stages(folder: Path) -> Path:
             _stage(f"job-pod-fails-{code}", [*running, _is(_END, "In", code)], _exited(code, "Error", "Failed"))
             for code in CODES
         ),
-        _stage("job-pod-killed", [*deleted, _is(".status.phase", "NotIn", "Succeeded", "Failed")],
-               _exited("143", "Error", "Failed")),
+        _stage(
+            "job-pod-killed",
+            [*deleted, _is(".status.phase", "NotIn", "Succeeded", "Failed")],
+            _exited("143", "Error", "Failed"),
+        ),
         _stage("job-pod-gone", [*deleted, over], None),
-    ]  # fmt: skip
+    ]
     written = folder / "container.log"
     written.write_text("".join(f"2026-11-22T05:00:00.0Z stdout F {word}\n" for word in ("first", "second")))
     found += [
-        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterLogs", "metadata": {"name": "logs"},
-         "spec": {"logs": [{"logsFile": str(written), "follow": True}]}},
-        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "exec"},
-         "spec": {"execs": [{"local": {"workDir": str(folder)}}]}},
-        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": "ports"},
-         "spec": {"forwards": [{"ports": [6006], "command": ["sh", "-c", _BOARD]},
-                               {"ports": [7007], "command": ["cat"]},
-                               {"ports": [30096], "command": [sys.executable, "-c", _RELAY, str(folder / DOOR)]}]}},
-    ]  # fmt: skip
+        {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterLogs",
+            "metadata": {"name": "logs"},
+            "spec": {"logs": [{"logsFile": str(written), "follow": True}]},
+        },
+        {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterExec",
+            "metadata": {"name": "exec"},
+            "spec": {"execs": [{"local": {"workDir": str(folder)}}]},
+        },
+        {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "ClusterPortForward",
+            "metadata": {"name": "ports"},
+            "spec": {
+                "forwards": [
+                    {"ports": [6006], "command": ["sh", "-c", _BOARD]},
+                    {"ports": [7007], "command": ["cat"]},
+                    {"ports": [30096], "command": [sys.executable, "-c", _RELAY, str(folder / DOOR)]},
+                ]
+            },
+        },
+    ]
     path = folder / "stages.yaml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False))
     return path

@@ -20,8 +20,9 @@ from tests.unit.cli.conftest import paictl as paictl
 SPACES = {
     "team-vision": {"paictl.io/cells": "enabled", "pod-security.kubernetes.io/enforce": "baseline"},
     "team-speech": {"paictl.io/cells": "enabled", "pod-security.kubernetes.io/enforce": "baseline"},
-    "paictl-jobs": {}, "paictl-system": {},
-}  # fmt: skip
+    "paictl-jobs": {},
+    "paictl-system": {},
+}
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 POD = {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
@@ -99,21 +100,35 @@ def test_a_tenant_works_in_one_namespace_until_the_role_is_taken(desk: Desk, api
         ("PATCH", "/api/v1/namespaces/team-vision", {"metadata": {"labels": {"paictl.io/cells": None}}}),
         ("POST", "/api/v1/namespaces/team-vision/bindings", {"metadata": {"name": "p"}, "target": {"name": "n"}}),
         ("POST", "/api/v1/namespaces/team-vision/services", {"metadata": {"name": "s"}, "spec": {}}),
-        ("POST", "/api/v1/namespaces/team-vision/secrets", {
-            "metadata": {"name": "for-ever", "annotations": {"kubernetes.io/service-account.name": "default"}},
-            "type": "kubernetes.io/service-account-token",
-        }),
-        ("POST", f"{RBAC}/namespaces/team-vision/rolebindings", {
-            "metadata": {"name": "mine"}, "roleRef": {"kind": "ClusterRole", "name": "admin"},
-        }),
-        ("POST", "/apis/resource.k8s.io/v1/namespaces/team-vision/resourceclaims", {
-            "metadata": {"name": "c"}, "spec": {"devices": {}},
-        }),
+        (
+            "POST",
+            "/api/v1/namespaces/team-vision/secrets",
+            {
+                "metadata": {"name": "for-ever", "annotations": {"kubernetes.io/service-account.name": "default"}},
+                "type": "kubernetes.io/service-account-token",
+            },
+        ),
+        (
+            "POST",
+            f"{RBAC}/namespaces/team-vision/rolebindings",
+            {
+                "metadata": {"name": "mine"},
+                "roleRef": {"kind": "ClusterRole", "name": "admin"},
+            },
+        ),
+        (
+            "POST",
+            "/apis/resource.k8s.io/v1/namespaces/team-vision/resourceclaims",
+            {
+                "metadata": {"name": "c"},
+                "spec": {"devices": {}},
+            },
+        ),
         ("POST", "/api/v1/namespaces/team-vision/serviceaccounts/default/token", {"spec": {}}),
         ("GET", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", None),
         ("GET", REQUESTS, None),
         ("GET", "/api/v1/nodes", None),
-    ):  # fmt: skip
+    ):
         assert status(ann, method, path, body) == 403, path
 
     assert "ann" in desk("cluster", "kubeconfig", "list")
@@ -125,10 +140,15 @@ def test_a_tenant_works_in_one_namespace_until_the_role_is_taken(desk: Desk, api
 
 
 def test_a_tenant_gets_no_namespace_whose_service_accounts_reach_further(desk: Desk, api: KubeApi) -> None:
-    api.call("POST", f"{RBAC}/clusterrolebindings", {
-        "metadata": {"name": "robots"}, "roleRef": {"kind": "ClusterRole", "name": "view"},
-        "subjects": [{"kind": "ServiceAccount", "namespace": "team-speech", "name": "default"}],
-    })  # fmt: skip
+    api.call(
+        "POST",
+        f"{RBAC}/clusterrolebindings",
+        {
+            "metadata": {"name": "robots"},
+            "roleRef": {"kind": "ClusterRole", "name": "view"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "team-speech", "name": "default"}],
+        },
+    )
     try:
         said = desk("cluster", "kubeconfig", "add", "ida", "--role", "tenant", "--namespace", "team-speech", code=2)
         assert "system:serviceaccount:team-speech:default" in said
@@ -171,14 +191,22 @@ def test_who_may_bind_but_not_approve_leaves_nothing(desk: Desk, plane: ControlP
     rules = [
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
-        {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
-         "verbs": ["create", "get", "delete"]},
-    ]  # fmt: skip
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["certificatesigningrequests"],
+            "verbs": ["create", "get", "delete"],
+        },
+    ]
     api.call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "half"}, "rules": rules})
-    api.call("POST", f"{RBAC}/clusterrolebindings", {
-        "metadata": {"name": "half"}, "roleRef": {"kind": "ClusterRole", "name": "half"},
-        "subjects": [{"kind": "ServiceAccount", "name": "half", "namespace": "paictl-system"}],
-    })  # fmt: skip
+    api.call(
+        "POST",
+        f"{RBAC}/clusterrolebindings",
+        {
+            "metadata": {"name": "half"},
+            "roleRef": {"kind": "ClusterRole", "name": "half"},
+            "subjects": [{"kind": "ServiceAccount", "name": "half", "namespace": "paictl-system"}],
+        },
+    )
     try:
         kubeconfig(desk.folder / "half.conf", plane.server, plane.folder / "ca.crt", token(api, "half"))
         desk("cluster", "add", "half", "--kubeconfig", "half.conf", "--context", "x")

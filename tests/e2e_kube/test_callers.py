@@ -48,9 +48,14 @@ def test_three_requests_of_a_tenant_take_nothing_from_another(up: Rig, api: Kube
     until(lambda: "pod waits" in api.plight(["evil-0"]), 20, lambda: api.plight(["evil-0"]))
     forged = copy.deepcopy(her_pod)
     asked = json.loads(forged["metadata"]["annotations"][SPEC])
-    asked |= {"virtualCluster": "A", "priority": 1000, "affinityGroup": {
-        "name": "default/evil3", "members": [{"podNumber": 2, "leafCellNumber": 4}],
-    }}  # fmt: skip
+    asked |= {
+        "virtualCluster": "A",
+        "priority": 1000,
+        "affinityGroup": {
+            "name": "default/evil3",
+            "members": [{"podNumber": 2, "leafCellNumber": 4}],
+        },
+    }
     forged["metadata"]["annotations"][SPEC] = json.dumps(asked)
     answer = up.post("/v1/extender/filter", {"Pod": forged, "NodeNames": NODES})
     assert not answer["NodeNames"]

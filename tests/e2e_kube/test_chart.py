@@ -25,12 +25,15 @@ HASH: Final = "paictl.io/values-hash"
 KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 LISTED: Final = (
-    "/api/v1/namespaces", KINDS,
-    "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "/apis/rbac.authorization.k8s.io/v1/rolebindings", CLASSES,
+    "/api/v1/namespaces",
+    KINDS,
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    CLASSES,
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-)  # fmt: skip
+)
 """Where a release could leave something beside its namespaces."""
 
 
@@ -40,8 +43,9 @@ class Helm:
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
         self._environment = {
-            **os.environ, **{f"HELM_{name}_HOME": str(folder / name) for name in ("CONFIG", "CACHE", "DATA")},
-        }  # fmt: skip
+            **os.environ,
+            **{f"HELM_{name}_HOME": str(folder / name) for name in ("CONFIG", "CACHE", "DATA")},
+        }
 
     def run(self, *words: str | Path, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = self._environment | ({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})
@@ -102,9 +106,10 @@ def test_values_reach_the_objects_and_keep_their_types(helm: Helm, tmp_path: Pat
     written(tmp_path, dict(CONFIGURATIONS["preset lab"]), ExportFormat.HELM)
     own = {
         "hivedscheduler": {"replicas": 5, "scheduler-name": "true", "delete-after": 2_000_000},
-        "prometheus": {"storage-retention-time": "7d"}, "images": {"paictl": "reg.lab/paictl@sha256:00"},
+        "prometheus": {"storage-retention-time": "7d"},
+        "images": {"paictl": "reg.lab/paictl@sha256:00"},
         "grafana": {"enabled": False},
-    }  # fmt: skip
+    }
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
     shown = helm.run("template", "p", tmp_path / "target", "-n", "paictl-system", "-f", tmp_path / "own.yaml")
     assert shown.returncode == 0, shown.stderr
@@ -204,9 +209,7 @@ def test_a_release_is_installed_upgraded_and_leaves_nothing(
     assert mounted
     assert mounted <= secrets
     first = api.get(f"{deployments}/frameworkcontroller")["spec"]
-    done = helm.run(
-        "upgrade", *release, "--set", "frameworkcontroller.replicas=3", kubeconfig=plane.kubeconfig
-    )  # fmt: skip
+    done = helm.run("upgrade", *release, "--set", "frameworkcontroller.replicas=3", kubeconfig=plane.kubeconfig)
     assert done.returncode == 0, done.stderr
     after = api.get(f"{deployments}/frameworkcontroller")["spec"]
     assert after["replicas"] == 3

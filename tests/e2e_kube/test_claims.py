@@ -241,9 +241,10 @@ def test_a_device_that_another_namespace_took_is_bad_until_it_is_free(up: Placer
     template(api, 1, namespace="unguarded")
     container = {"name": "c", "image": "none", "resources": {"claims": [{"name": "cells"}]}}
     spec = {
-        "containers": [container], "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
         "resourceClaims": [{"name": "cells", "resourceClaimTemplateName": "gpus-1"}],
-    }  # fmt: skip
+    }
     path = "/api/v1/namespaces/unguarded/pods"
     api.call("POST", path, {"metadata": {"name": "thief"}, "spec": spec})
     try:

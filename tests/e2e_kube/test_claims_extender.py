@@ -22,9 +22,11 @@ def gang(api: KubeApi, name: str, pods: int, leaves: int, vc: str = "A", priorit
     """Pods of the extender's scheduler that ask for their devices by claims."""
     members = [{"podNumber": pods, "leafCellNumber": leaves}]
     spec = {
-        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "virtualCluster": vc,
+        "priority": priority,
+        "leafCellNumber": leaves,
         "affinityGroup": {"name": f"default/{name}", "members": members},
-    }  # fmt: skip
+    }
     made = [hived_pod(f"{name}-{i}", spec) for i in range(pods)]
     for pod in made:
         pod["spec"]["resourceClaims"] = [{"name": "cells", "resourceClaimTemplateName": template(api, leaves)}]

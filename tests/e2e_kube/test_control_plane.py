@@ -130,9 +130,13 @@ def test_one_leads_and_another_takes_over(plane: ControlPlane) -> None:
                 changes.append((name, what))
 
         return LeaderElector(
-            client, ("default", "test"), name, gained=lambda: note("gained"), lost=lambda: note("lost"),
+            client,
+            ("default", "test"),
+            name,
+            gained=lambda: note("gained"),
+            lost=lambda: note("lost"),
             terms=LeaseTimes(duration=3, retry=0.3),
-        )  # fmt: skip
+        )
 
     first, second = elector("a"), elector("b")
     first.start()

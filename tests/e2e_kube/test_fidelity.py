@@ -26,11 +26,15 @@ def jobs() -> list[Job]:
         lent = dice.below(4) == 0
         found.append(
             Job(
-                f"j{number}", Millis(now), dice.pick((1, 2, 4, 4, 8)), Millis(dice.exponential(HOUR) + 60_000),
-                vc="ann" if dice.below(2) else "ben", priority=dice.below(2),
+                f"j{number}",
+                Millis(now),
+                dice.pick((1, 2, 4, 4, 8)),
+                Millis(dice.exponential(HOUR) + 60_000),
+                vc="ann" if dice.below(2) else "ben",
+                priority=dice.below(2),
                 share=Share.OPPORTUNISTIC if lent else Share.GUARANTEED,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -48,10 +48,12 @@ def gang(
     name: str, pods: int, leaves: int, vc: str = "A", priority: int = 0, **more: object
 ) -> list[dict[str, object]]:
     spec = {
-        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "virtualCluster": vc,
+        "priority": priority,
+        "leafCellNumber": leaves,
         "affinityGroup": {"name": f"default/{name}", "members": [{"podNumber": pods, "leafCellNumber": leaves}]},
         **more,
-    }  # fmt: skip
+    }
     return [hived_pod(f"{name}-{i}", spec) for i in range(pods)]
 
 

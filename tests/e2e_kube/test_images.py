@@ -53,8 +53,11 @@ def runs(
         def run(*command: str, root: Path = root) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
                 ["unshare", "--mount", "bash", "-c", ISOLATED, "bash", str(root), *command],
-                capture_output=True, text=True, timeout=60, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
 
         found[name] = (settings, run)
     yield found
@@ -84,7 +87,10 @@ def test_python_has_its_libraries_certificates_and_byte_code_and_can_write_nowhe
     runs: dict[str, tuple[oci.Json, Run]],
 ) -> None:
     _, run = runs["paictl"]
-    done = run("python3", "-sPc", """
+    done = run(
+        "python3",
+        "-sPc",
+        """
 import bz2, ctypes, decimal, hashlib, lzma, socket, sqlite3, ssl, uuid, zlib, zoneinfo
 import kubernetes.client, orjson, starlette, uvicorn, yaml, prometheus_client, jinja2, httptools, uvloop
 import os, sys
@@ -101,7 +107,8 @@ for place in ("/x", "/usr/lib/x", "/etc/passwd", "/var/tmp/x"):
     except OSError:
         continue
     sys.exit(f"{place} can be written to")
-""")  # fmt: skip
+""",
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -25,17 +25,35 @@ RACK = "cloud.provider.com/topology-rack"
 KUEUE = "kueue.x-k8s.io"
 KINDS = {"clusterqueues": "ClusterQueue", "resourceflavors": "ResourceFlavor", "localqueues": "LocalQueue"}
 KINDS_MADE = (
-    "/api/v1/namespaces", "/api/v1/configmaps", "/api/v1/secrets", "/api/v1/services", "/api/v1/serviceaccounts",
-    "/apis/apps/v1/deployments", "/apis/policy/v1/poddisruptionbudgets", "/apis/networking.k8s.io/v1/networkpolicies",
-    "/apis/scheduling.k8s.io/v1/priorityclasses", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    *(f"/apis/rbac.authorization.k8s.io/v1/{one}" for one in (
-        "clusterroles", "clusterrolebindings", "roles", "rolebindings",
-    )),
-    *(f"/apis/admissionregistration.k8s.io/v1/{one}" for one in (
-        "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-    )),
-)  # fmt: skip
+    "/api/v1/namespaces",
+    "/api/v1/configmaps",
+    "/api/v1/secrets",
+    "/api/v1/services",
+    "/api/v1/serviceaccounts",
+    "/apis/apps/v1/deployments",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/networking.k8s.io/v1/networkpolicies",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    *(
+        f"/apis/rbac.authorization.k8s.io/v1/{one}"
+        for one in (
+            "clusterroles",
+            "clusterrolebindings",
+            "roles",
+            "rolebindings",
+        )
+    ),
+    *(
+        f"/apis/admissionregistration.k8s.io/v1/{one}"
+        for one in (
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        )
+    ),
+)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -98,8 +116,9 @@ def test_what_is_imported_schedules_the_first_gang(plane: ControlPlane, api: Kub
     made = json.loads(out)
     node = "H100-80GB-HBM3-RACK.H100-80GB-HBM3-NODE"
     assert {one["name"]: one["cells"] for one in made["tenants"]} == {
-        "vision": {"H100-80GB-HBM3-RACK": 1}, "speech": {node: 1}
-    }  # fmt: skip
+        "vision": {"H100-80GB-HBM3-RACK": 1},
+        "speech": {node: 1},
+    }
     assert "kubectl annotate namespace default paictl.io/virtual-clusters=vision" in err
     assert any("borrowingLimit" in remark for remark in made["remarks"])
     assert shell.done("config", "validate", str(file)) is not None
@@ -159,19 +178,31 @@ class PageShell:
         (programs / "paictl").write_text(f'#!/bin/sh\nexec {sys.executable} -m paictl "$@"\n')
         (programs / "paictl").chmod(0o755)
         config = folder / "admin.conf"
-        config.write_text(plane.kubeconfig.read_text().replace("name: x,", "name: admin@prod,").replace(
-            "current-context: x", "current-context: admin@prod"
-        ))  # fmt: skip
+        config.write_text(
+            plane.kubeconfig.read_text()
+            .replace("name: x,", "name: admin@prod,")
+            .replace("current-context: x", "current-context: admin@prod")
+        )
         self.environment = {
-            **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "KUBECONFIG": str(config),
-            "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "xdg"), "XDG_STATE_HOME": str(folder / "xdg"),
-        }  # fmt: skip
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KUBECONFIG": str(config),
+            "PYTHONPATH": str(ROOT),
+            "XDG_CONFIG_HOME": str(folder / "xdg"),
+            "XDG_STATE_HOME": str(folder / "xdg"),
+        }
 
     def run(self, command: str) -> None:
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command], cwd=self.folder, env=self.environment, capture_output=True,
-            text=True, check=False, timeout=120,
-        )  # fmt: skip
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 

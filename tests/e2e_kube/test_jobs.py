@@ -134,15 +134,26 @@ def test_who_is_preempted_waits_and_runs_again_without_counting(cluster: Cluster
 def test_secrets_are_in_secrets_alone_and_everything_goes_with_the_job(
     cluster: Cluster, rig: JobRig, api: KubeApi
 ) -> None:
-    image = {"name": "image", "type": "dockerimage", "uri": "private/image",
-             "auth": {"username": "me", "password": "<% $secrets.door %>", "registryuri": "r.example"}}  # fmt: skip
+    image = {
+        "name": "image",
+        "type": "dockerimage",
+        "uri": "private/image",
+        "auth": {"username": "me", "password": "<% $secrets.door %>", "registryuri": "r.example"},
+    }
     told = role(1, 2, commands=["curl -H <% $secrets.token %>", "echo <% $parameters.lr %>"])
     told["resourcePerInstance"]["ports"] = {"ssh": 1, "http": 2}
     told["extraContainerOptions"] = {"shmMB": 64}
-    cluster.submit([
-        request("quiet", {"worker": told}, secrets={"token": "hush-1", "door": "hush-2"}, parameters={"lr": 0.1},
-                prerequisites=[image])
-    ])  # fmt: skip
+    cluster.submit(
+        [
+            request(
+                "quiet",
+                {"worker": told},
+                secrets={"token": "hush-1", "door": "hush-2"},
+                parameters={"lr": 0.1},
+                prerequisites=[image],
+            )
+        ]
+    )
     awaited(cluster, "ann~quiet", runs)
     for thing in (*rig.jobs(), *rig.works(), *api.pods(SPACE)):
         assert "hush" not in json.dumps(thing)
@@ -160,17 +171,24 @@ def test_secrets_are_in_secrets_alone_and_everything_goes_with_the_job(
     kinds = (f"/api/v1/namespaces/{SPACE}/secrets", f"/api/v1/namespaces/{SPACE}/services", "")
     until(
         lambda: not (rig.works() or api.pods(SPACE) or any(api.get(kind)["items"] for kind in kinds if kind)),
-        PATIENCE, "nothing of the job is left",
-    )  # fmt: skip
+        PATIENCE,
+        "nothing of the job is left",
+    )
 
 
 def test_what_a_job_is_never_changes(cluster: Cluster, rig: JobRig, api: KubeApi) -> None:
     cluster.submit([request("one", {"worker": role()})])
     path = f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs/{rig.jobs()[0]['metadata']['name']}"
     for change in (
-        {"user": "bob"}, {"virtualCluster": "B"}, {"job": {"taskRoles": {"worker": {"instances": 9}}}},
-        {"secretName": "another"}, {"priority": "prod"}, {"priority": None}, {"submitted": "2020"}, {"duration": 7},
-    ):  # fmt: skip
+        {"user": "bob"},
+        {"virtualCluster": "B"},
+        {"job": {"taskRoles": {"worker": {"instances": 9}}}},
+        {"secretName": "another"},
+        {"priority": "prod"},
+        {"priority": None},
+        {"submitted": "2020"},
+        {"duration": 7},
+    ):
         with pytest.raises(ApiError) as caught:
             api.patch(path, {"spec": change})
         assert caught.value.status == 422
@@ -229,8 +247,9 @@ def test_other_quotas_are_tried_on_the_jobs_that_it_has_run(
     data = json.loads(found[1])
     assert data["old"]["cluster"] == "configuration 1"
     assert {row["vc"]: (row["jobs"], row["promised_before"], row["promised_after"]) for row in data["tenants"]} == {
-        "A": (2, 16, 32), "B": (1, 16, 0)
-    }  # fmt: skip
+        "A": (2, 16, 32),
+        "B": (1, 16, 0),
+    }
     first = data["tenants"][0]
     assert (first["less"], first["more"], first["mean_waiting_after"]) == (1, 0, 0.0)
     assert [job["id"] for job in first["gained"]] == ["ann~a1"]

@@ -42,9 +42,11 @@ def server(rig: JobRig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
     add(opened(rig.plane).users, NewUser("ann", PASSWORD, vcs=("A", "B")))
     (port,) = free_ports(1)
     program = Program(
-        "rest-server", [*PAICTL, "serve", "--listen", f"{HOST}:{port}"], rig.plane.folder / "rest-server.log",
+        "rest-server",
+        [*PAICTL, "serve", "--listen", f"{HOST}:{port}"],
+        rig.plane.folder / "rest-server.log",
         shell.environment,
-    )  # fmt: skip
+    )
     program.start()
     yield program
     program.stop()
@@ -124,10 +126,14 @@ class Watcher:
             noted, labels = pod["metadata"]["annotations"], pod["metadata"]["labels"]
             words = (labels["paictl.io/job"], labels["paictl.io/attempt"], noted["paictl.io/role"])
             index = noted.get("paictl.io/task", noted["batch.kubernetes.io/job-completion-index"])
-            before = [noted.get(key, "0") for key in (
-                "paictl.io/retry", "batch.kubernetes.io/job-index-failure-count",
-                "batch.kubernetes.io/job-index-ignored-failure-count",
-            )]  # fmt: skip
+            before = [
+                noted.get(key, "0")
+                for key in (
+                    "paictl.io/retry",
+                    "batch.kubernetes.io/job-index-failure-count",
+                    "batch.kubernetes.io/job-index-ignored-failure-count",
+                )
+            ]
             found[*words, index, *before] += 1
         return found
 

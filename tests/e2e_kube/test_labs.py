@@ -22,8 +22,14 @@ from tests.e2e_kube.shell import Shell
 
 NODES = ("gpu-a", "gpu-b")
 PACES: Mapping[str, Sequence[float]] = {
-    "1": (25, 8), "2": (25, 8), "3": (25, 8), "4": (12, 5), "5": (20, 6), "6": (10, 5), "7": (10, 5),
-}  # fmt: skip
+    "1": (25, 8),
+    "2": (25, 8),
+    "3": (25, 8),
+    "4": (12, 5),
+    "5": (20, 6),
+    "6": (10, 5),
+    "7": (10, 5),
+}
 """Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, and a slow machine may not get
 through its commands in them: then it is played once more, at the second pace."""
 LONG = pytest.mark.skipif(os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes a minute: PAICTL_E2E_ALL=1 make e2e")
@@ -44,10 +50,14 @@ HIVED: Mapping[str, Any] = {
 CHAINS = {"GPU-C-NODE-POOL": ["gpu-a"], "GPU-D-NODE-POOL": ["gpu-b"]}
 """What the configuration of lab 02 has to come to on these nodes: a chain each, as in the textbook."""
 BUSY = {
-    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "theirs"},
-    "spec": {"nodeName": "gpu-b", "containers": [
-        {"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
-}  # fmt: skip
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "theirs"},
+    "spec": {
+        "nodeName": "gpu-b",
+        "containers": [{"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +170,14 @@ def test_lab_02_from_start_to_report_and_the_cluster_as_before(shell: Shell, pla
         "default": [{"cellType": "GPU-C-NODE-POOL.GPU-C-NODE", "cellNumber": 1}],
         "vc1": [{"cellType": "GPU-D-NODE-POOL.GPU-D-NODE", "cellNumber": 1}],
     }
-    out = typed(shell, 'eval "$(@paictl lab env 2)"', "echo at:$PAICTL_CLUSTER", "@paictl node list",
-                'eval "$(@paictl lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
+    out = typed(
+        shell,
+        'eval "$(@paictl lab env 2)"',
+        "echo at:$PAICTL_CLUSTER",
+        "@paictl node list",
+        'eval "$(@paictl lab env --leave)"',
+        "echo back:$PAICTL_CLUSTER.",
+    )
     assert "at:pai\n" in out
     assert "gpu-a" in out
     assert "back:.\n" in out

@@ -59,15 +59,20 @@ def lab(program: Path, tmp_path: Path) -> Iterator[Lab]:
     own, port = free_ports(2)
     issuer = f"http://localhost:{port}"
     about = {
-        "Port": port, "Redirects": [f"http://127.0.0.1:{own}/sign-in/oidc/callback"],
-        "Users": {"eve": PASSWORD, "carl": PASSWORD}, "Groups": {"eve": ["vision"], "carl": ["gpu-admins"]},
-    }  # fmt: skip
+        "Port": port,
+        "Redirects": [f"http://127.0.0.1:{own}/sign-in/oidc/callback"],
+        "Users": {"eve": PASSWORD, "carl": PASSWORD},
+        "Groups": {"eve": ["vision"], "carl": ["gpu-admins"]},
+    }
     (tmp_path / "provider.json").write_text(json.dumps(about))
     cluster = embedded(tmp_path).cluster
     files = dict(cluster.configuration().files)
     section = {
-        "issuer": issuer, "client-id": "paictl", "groups": {"vision": ["vc1"]}, "admin-groups": ["gpu-admins"],
-    }  # fmt: skip
+        "issuer": issuer,
+        "client-id": "paictl",
+        "groups": {"vision": ["vc1"]},
+        "admin-groups": ["gpu-admins"],
+    }
     whole = yaml.safe_load(files[FILE]) | {"authentication": {"oidc": section}}
     cluster.push({**files, FILE: yaml.safe_dump(whole)}, "oidc")
     process = subprocess.Popen([program, tmp_path / "provider.json"], stderr=subprocess.DEVNULL)
@@ -141,9 +146,13 @@ def test_a_token_of_the_provider_asks_the_api(lab: Lab) -> None:
 def test_a_code_is_typed_on_another_device(lab: Lab) -> None:
     environment = {**os.environ, "COLUMNS": "200"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "paictl", "user", "sign-in", lab.address], cwd=ROOT, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "paictl", "user", "sign-in", lab.address],
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stderr is not None
     match = re.search(r"type the code (\S+)", process.stderr.readline())
     assert match is not None

@@ -47,9 +47,11 @@ def _nothing_left(api: KubeApi) -> Iterator[None]:
 def gang(name: str, pods: int, leaves: int, vc: str = "A", priority: int = 0, **more: Any) -> list[Json]:
     """Pods of the default scheduler with our gate; without the marker, which no node has."""
     spec = {
-        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "virtualCluster": vc,
+        "priority": priority,
+        "leafCellNumber": leaves,
         "affinityGroup": {"name": f"default/{name}", "members": [{"podNumber": pods, "leafCellNumber": leaves}]},
-    }  # fmt: skip
+    }
     gates = [{"name": GATE}]
     made = [
         hived_pod(f"{name}-{i}", spec, scheduler="default-scheduler", schedulingGates=gates, **more)
@@ -160,10 +162,11 @@ def test_a_forged_pin_is_refused_in_every_namespace(up: Placer, api: KubeApi) ->
     forged: Json = {
         "metadata": {"name": "forged", "annotations": noted},
         "spec": {
-            "containers": [{"name": "c", "image": "none"}], "affinity": real["spec"]["affinity"],
+            "containers": [{"name": "c", "image": "none"}],
+            "affinity": real["spec"]["affinity"],
             "schedulerName": "nobody",
         },
-    }  # fmt: skip
+    }
     api.delete("real-0")
     until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "its devices are free")
     with contextlib.suppress(ApiError):

@@ -82,9 +82,13 @@ def _start(up: Placer) -> None:
     (container,) = found(up.objects, "Deployment", ACCOUNT)["spec"]["template"]["spec"]["containers"]
     command = list(container["command"])
     for word, value in (
-        ("--config", up.config), ("--listen", f"{HOST}:{up.port}"), ("--pod", f"{SPACE}/{_replica(up.api)}"),
-        ("--tls-cert", folder / "tls.crt"), ("--tls-key", folder / "tls.key"), ("--tls-client-ca", folder / "ca.crt"),
-    ):  # fmt: skip
+        ("--config", up.config),
+        ("--listen", f"{HOST}:{up.port}"),
+        ("--pod", f"{SPACE}/{_replica(up.api)}"),
+        ("--tls-cert", folder / "tls.crt"),
+        ("--tls-key", folder / "tls.key"),
+        ("--tls-client-ca", folder / "ca.crt"),
+    ):
         command[command.index(word) + 1] = str(value)
     up.reading = ssl.create_default_context(cafile=folder / "ca.crt")
     up.reading.check_hostname = False

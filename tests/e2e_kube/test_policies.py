@@ -62,46 +62,105 @@ REFUSED: list[tuple[str, Json]] = [
     ("leave it out, or take it from", base(containers=[container(env=[{"name": VISIBLE, "value": "all"}])])),
     ("leave it out, or take it from", asking(initContainers=[container(env=[{"name": VISIBLE, "value": "0"}])])),
     ("leave it out, or take it from", asking(containers=[container(env=[OURS, {"name": VISIBLE, "value": "0"}])])),
-    ("leave it out, or take it from", asking(containers=[container(env=[
-        {"name": VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}}
-    ])])),
-    *(("use emptyDir with medium Memory", host(path)) for path in (
-        "/dev", "/dev/nvidia0", "/dev/", "//dev", "/./dev/nvidiactl", "/", "/var/run/cdi", "/run/cdi/x", "/var/run",
-        "/etc/cdi", "/etc", "/var", "/run",
-    )),
+    (
+        "leave it out, or take it from",
+        asking(
+            containers=[
+                container(
+                    env=[{"name": VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}}]
+                )
+            ]
+        ),
+    ),
+    *(
+        ("use emptyDir with medium Memory", host(path))
+        for path in (
+            "/dev",
+            "/dev/nvidia0",
+            "/dev/",
+            "//dev",
+            "/./dev/nvidiactl",
+            "/",
+            "/var/run/cdi",
+            "/run/cdi/x",
+            "/var/run",
+            "/etc/cdi",
+            "/etc",
+            "/var",
+            "/run",
+        )
+    ),
     ("leave out securityContext.privileged", asking(containers=[container(securityContext={"privileged": True})])),
     ("leave out securityContext.privileged", asking(initContainers=[container(securityContext={"privileged": True})])),
-    *(("divide the GPUs of others", asking(**{where: [container(env=[{"name": f"NVIDIA_MIG_{what}_DEVICES", **how}])]}))
-      for where, what, how in (
-        ("containers", "CONFIG", {"value": "all"}), ("containers", "MONITOR", {"value": "all"}),
-        ("containers", "CONFIG", FIELD), ("initContainers", "CONFIG", {"value": "all"}),
-    )),
-    *(("leave it out of securityContext.capabilities.add", asking(**{where: [container(**capability(name))]}))
-      for where, name in (("containers", "SYS_ADMIN"), ("containers", "CAP_SYS_ADMIN"), ("containers", "sys_admin"),
-                          ("containers", "ALL"), ("initContainers", "SYS_ADMIN"))),
+    *(
+        (
+            "divide the GPUs of others",
+            asking(**{where: [container(env=[{"name": f"NVIDIA_MIG_{what}_DEVICES", **how}])]}),
+        )
+        for where, what, how in (
+            ("containers", "CONFIG", {"value": "all"}),
+            ("containers", "MONITOR", {"value": "all"}),
+            ("containers", "CONFIG", FIELD),
+            ("initContainers", "CONFIG", {"value": "all"}),
+        )
+    ),
+    *(
+        ("leave it out of securityContext.capabilities.add", asking(**{where: [container(**capability(name))]}))
+        for where, name in (
+            ("containers", "SYS_ADMIN"),
+            ("containers", "CAP_SYS_ADMIN"),
+            ("containers", "sys_admin"),
+            ("containers", "ALL"),
+            ("initContainers", "SYS_ADMIN"),
+        )
+    ),
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia")),
     ("or leave out runtimeClassName", base(runtimeClassName="nvidia-cdi")),
     ("with the name of yours", base(containers=[container(**limits("nvidia.com/gpu"))])),
     ("with the name of yours", base(initContainers=[container(**limits("amd.com/gpu"))])),
-    *(("with the name of yours", base(containers=[container(**limits(name))])) for name in (
-        "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/cpx_nps4", "gpu.intel.com/i915_monitoring",
-        "aws.amazon.com/neuroncore", *DEVICES,
-    )),
-    *(("leave it out, or take it from", base(containers=[container(env=[{"name": f"{maker}_VISIBLE_DEVICES",
-       "value": "all"}])])) for maker in ("AMD", "HABANA", "ASCEND")),
+    *(
+        ("with the name of yours", base(containers=[container(**limits(name))]))
+        for name in (
+            "nvidia.com/gpu.shared",
+            "nvidia.com/mig-1g.5gb",
+            "amd.com/cpx_nps4",
+            "gpu.intel.com/i915_monitoring",
+            "aws.amazon.com/neuroncore",
+            *DEVICES,
+        )
+    ),
+    *(
+        (
+            "leave it out, or take it from",
+            base(containers=[container(env=[{"name": f"{maker}_VISIBLE_DEVICES", "value": "all"}])]),
+        )
+        for maker in ("AMD", "HABANA", "ASCEND")
+    ),
     ("or leave out runtimeClassName", base(runtimeClassName="habana")),
-    *(("would evict pods of other tenants", base(priorityClassName=name)) for name in (
-        "system-node-critical", "system-cluster-critical", "paictl-service",
-    )),
-    *(("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other)) for other in (
-        {}, {"schedulerName": "default-scheduler"}, {"schedulingGates": [{"name": "mine"}]},
-    )),
-    *(FORGED := [
-        ("is written by the scheduler", annotated(ISOLATION)),
-        ("is written by the scheduler", annotated(INFO)),
-        ("the scheduler chooses the node", asking(nodeName="n0")),
-    ]),
-]  # fmt: skip
+    *(
+        ("would evict pods of other tenants", base(priorityClassName=name))
+        for name in (
+            "system-node-critical",
+            "system-cluster-critical",
+            "paictl-service",
+        )
+    ),
+    *(
+        ("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other))
+        for other in (
+            {},
+            {"schedulerName": "default-scheduler"},
+            {"schedulingGates": [{"name": "mine"}]},
+        )
+    ),
+    *(
+        FORGED := [
+            ("is written by the scheduler", annotated(ISOLATION)),
+            ("is written by the scheduler", annotated(INFO)),
+            ("the scheduler chooses the node", asking(nodeName="n0")),
+        ]
+    ),
+]
 TAKEN: list[Json] = [
     base(),
     base(priorityClassName="paictl-test"),
@@ -258,10 +317,15 @@ def tenant(spaces: KubeApi) -> Iterator[str]:
         {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     ]
     spaces.call("POST", f"{roles}/roles", {"metadata": {"name": "tenant"}, "rules": rules})
-    spaces.call("POST", f"{roles}/rolebindings", {
-        "metadata": {"name": "tenant"}, "subjects": [{"kind": "User", "name": "ann"}],
-        "roleRef": {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"},
-    })  # fmt: skip
+    spaces.call(
+        "POST",
+        f"{roles}/rolebindings",
+        {
+            "metadata": {"name": "tenant"},
+            "subjects": [{"kind": "User", "name": "ann"}],
+            "roleRef": {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"},
+        },
+    )
     yield "ann"
     for kind in ("rolebindings", "roles"):
         spaces.call("DELETE", f"{roles}/{kind}/tenant")
@@ -275,10 +339,11 @@ def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: Kub
     path = placed(spaces)
     eviction = {"metadata": {"name": path.rpartition("/")[2]}, "deleteOptions": AT_ONCE}
     for method, where, body in (
-        ("DELETE", path, AT_ONCE), ("DELETE", f"{path}?gracePeriodSeconds=0", None),
+        ("DELETE", path, AT_ONCE),
+        ("DELETE", f"{path}?gracePeriodSeconds=0", None),
         ("DELETE", path.rpartition("/")[0], AT_ONCE),
         ("POST", f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", **eviction}),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ApiError, match="is not deleted by force"):
             spaces.call(method, where, body, user=tenant)
     assert "deletionTimestamp" not in spaces.get(path)["metadata"]
@@ -294,10 +359,15 @@ def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: Kub
 def administrator(spaces: KubeApi) -> Iterator[str]:
     """A person who may do everything by a role."""
     bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    spaces.call("POST", bindings, {
-        "metadata": {"name": "root"}, "subjects": [{"kind": "User", "name": "root"}],
-        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
-    })  # fmt: skip
+    spaces.call(
+        "POST",
+        bindings,
+        {
+            "metadata": {"name": "root"},
+            "subjects": [{"kind": "User", "name": "root"}],
+            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
+        },
+    )
     yield "root"
     spaces.call("DELETE", f"{bindings}/root")
 

@@ -32,7 +32,7 @@ HIVED: Mapping[str, Any] = {
         ],
     },
     "virtualClusters": {"A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": PODS // PER_NODE}]}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=["extender", "gates"])
@@ -82,8 +82,13 @@ def test_one_node_dies_and_the_gang_is_whole_again(rig: JobRig, api: KubeApi) ->
         pods = [pod for pod in api.pods(SPACE) if pod["status"]["phase"] == "Running"]
         return len(pods) == PODS and node not in {pod["spec"]["nodeName"] for pod in pods}
 
-    until(whole, 120, lambda: str([(one.index, one.state, one.node, one.reason) for one in cluster.job("ann~big").tasks
-                                   if one.index in lost]))  # fmt: skip
+    until(
+        whole,
+        120,
+        lambda: str(
+            [(one.index, one.state, one.node, one.reason) for one in cluster.job("ann~big").tasks if one.index in lost]
+        ),
+    )
     seconds = time.monotonic() - began
     print(f"whole again {seconds:.1f} s after its node died")  # noqa: T201 - for whoever measures
     until(lambda: running(cluster.job("ann~big")) == PODS, 30, "the record says so")
@@ -103,8 +108,11 @@ def test_one_node_dies_and_the_gang_is_whole_again(rig: JobRig, api: KubeApi) ->
         assert repair.node not in ("", node)
         assert repair.back is not None
         assert f"node {node}" in repair.reason
-    rack = {f"n{at}" for at in range(NODES // 2)} if int(node[1:]) < NODES // 2 else {
-        f"n{at}" for at in range(NODES // 2, NODES)}  # fmt: skip
+    rack = (
+        {f"n{at}" for at in range(NODES // 2)}
+        if int(node[1:]) < NODES // 2
+        else {f"n{at}" for at in range(NODES // 2, NODES)}
+    )
     free_there = len(rack - {task.node for task in before.tasks})
     if free_there:
         assert {found.tasks[index].node for index in lost} <= rack, "inside its rack, which has room"

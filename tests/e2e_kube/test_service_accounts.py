@@ -32,11 +32,13 @@ HIVED: Mapping[str, Any] = {
 }
 FILES = {
     "layout.yaml": NO_DEVICES,
-    "services-configuration.yaml": yaml.safe_dump({
-        "hivedscheduler": {"config": yaml.safe_dump(dict(HIVED), sort_keys=False)},
-        "rest-server": {"default-pai-admin-username": "admin", "default-pai-admin-password": "admin-password"},
-    }),
-}  # fmt: skip
+    "services-configuration.yaml": yaml.safe_dump(
+        {
+            "hivedscheduler": {"config": yaml.safe_dump(dict(HIVED), sort_keys=False)},
+            "rest-server": {"default-pai-admin-username": "admin", "default-pai-admin-password": "admin-password"},
+        }
+    ),
+}
 LATE = {Right("", "namespaces", "create")}
 """What is tried where the namespace is missing only, and may be refused where it is there."""
 
@@ -84,14 +86,20 @@ def forbidden(plane: ControlPlane, account: str, since: int) -> set[Right]:
 
 def request(name: str) -> JobRequest:
     role = {
-        "instances": 2, "dockerImage": "image", "commands": ["sleep 1h"],
+        "instances": 2,
+        "dockerImage": "image",
+        "commands": ["sleep 1h"],
         "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 512},
-    }  # fmt: skip
+    }
     data = {
-        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": {"train": role},
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "taskRoles": {"train": role},
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "defaults": {"virtualCluster": "A"}, "secrets": {"key": "x"},
-    }  # fmt: skip
+        "defaults": {"virtualCluster": "A"},
+        "secrets": {"key": "x"},
+    }
     return JobRequest("ann", data, None, "test", FOREVER)
 
 
@@ -103,10 +111,18 @@ def test_both_do_all_their_work_with_the_rights_of_their_accounts(
     controller = plane.run(
         "controller",
         [
-            *PAICTL, "controller", "serve", "--kubeconfig", str(rig.rig.conf("frameworkcontroller")), "--context", "x",
-            "--listen", f"{HOST}:{rig.port}", "--leader-elect",
+            *PAICTL,
+            "controller",
+            "serve",
+            "--kubeconfig",
+            str(rig.rig.conf("frameworkcontroller")),
+            "--context",
+            "x",
+            "--listen",
+            f"{HOST}:{rig.port}",
+            "--leader-elect",
         ],
-    )  # fmt: skip
+    )
     controller.wait_until(lambda: answers(f"{rig.url}/readyz"))
     server = opened(rig.rig.conf("rest-server"))
     (first, _) = server.submit([request("first"), request("second")])

@@ -170,9 +170,12 @@ def bound(role: dict[str, Any]) -> dict[str, Any]:
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "paictl-system"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
     return {
-        "apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": dict(role["metadata"]),
-        "roleRef": reference, "subjects": [subject],
-    }  # fmt: skip
+        "apiVersion": role["apiVersion"],
+        "kind": f"{role['kind']}Binding",
+        "metadata": dict(role["metadata"]),
+        "roleRef": reference,
+        "subjects": [subject],
+    }
 
 
 def test_a_refresh_names_who_changed_and_leaves_the_others_alone(shell: Shell, api: KubeApi) -> None:
@@ -243,8 +246,12 @@ def test_the_scheduler_changes_its_door_and_back(shell: Shell, api: KubeApi) -> 
         metrics = "paictl_placer_" if door else "paictl_extender_"
         assert f"absent({metrics}leader == 1)" in api.get(f"{SPACE}/configmaps/prometheus")["data"]["rules.yml"]
         server = api.get(f"{SPACE}/secrets/hivedscheduler-ca")["data"]["server_crt"]
-        shown = subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName"], input=base64.b64decode(server),
-                               capture_output=True, check=True).stdout.decode()  # fmt: skip
+        shown = subprocess.run(
+            ["openssl", "x509", "-noout", "-ext", "subjectAltName"],
+            input=base64.b64decode(server),
+            capture_output=True,
+            check=True,
+        ).stdout.decode()
         assert f"DNS:hivedscheduler-{'placer' if door else 'extender'}.paictl-system.svc" in shown
         shell.done("service", "status", "-n", "hivedscheduler")
 

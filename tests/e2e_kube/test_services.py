@@ -111,10 +111,12 @@ def test_a_service_is_applied_labelled_and_gets_ready(bench: Bench, api: KubeApi
     assert bench.api.get(f"{SPACE}/configmaps/web")["data"] == {"greeting": "hello"}
     about = objects(api, DEPLOYMENTS)["web"]["metadata"]
     assert about["labels"] == {
-        "app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "paictl",
-        "app.kubernetes.io/managed-by": "paictl", "app.kubernetes.io/version": __version__,
+        "app.kubernetes.io/name": "web",
+        "app.kubernetes.io/part-of": "paictl",
+        "app.kubernetes.io/managed-by": "paictl",
+        "app.kubernetes.io/version": __version__,
         "paictl.io/service": "web",
-    }  # fmt: skip
+    }
     assert len(about["annotations"]["paictl.io/input-hash"]) == 32
     assert {one["manager"] for one in about["managedFields"]} >= {"paictl"}
     assert "aHVudGVyMi1jb3JyZWN0" in str(bench.data("secrets"))
@@ -288,23 +290,30 @@ _TROUBLE: Final[tuple[tuple[Json, str], ...]] = (
         "image paictl:0 cannot be pulled: no such host",
     ),
     (
-        {"containerStatuses": [_container(
-            {"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3,
-            lastState={"terminated": {"exitCode": 2, "message": "no configuration\nbye"}},
-        )]},
+        {
+            "containerStatuses": [
+                _container(
+                    {"waiting": {"reason": "CrashLoopBackOff"}},
+                    restartCount=3,
+                    lastState={"terminated": {"exitCode": 2, "message": "no configuration\nbye"}},
+                )
+            ]
+        },
         "container main crashes (exit code 2, 3 restarts): no configuration | bye",
     ),
     (
-        {"containerStatuses": [_container(
-            {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "x" not found'}}
-        )]},
+        {
+            "containerStatuses": [
+                _container({"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "x" not found'}})
+            ]
+        },
         'something is missing: secret "x" not found',
     ),
     (
         {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "X", "message": "0/1 nodes"}]},
         "no node can take its pod: 0/1 nodes",
     ),
-)  # fmt: skip
+)
 
 
 def test_data_are_listed_kept_and_lost_only_when_told(bench: Bench, api: KubeApi) -> None:

@@ -27,9 +27,20 @@ from tests.unit.cluster.test_gpu_drivers import driver_objects
 DRY = "?dryRun=All&fieldManager=paictl&force=true&fieldValidation=Strict"
 APPLY = "application/apply-patch+yaml"
 NODE_INFO = dict.fromkeys(
-    ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
-     "kubeProxyVersion", "operatingSystem", "architecture"), "x",
-)  # fmt: skip
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "x",
+)
 """What a kubelet says of its machine."""
 
 
@@ -159,10 +170,14 @@ def test_labels_and_taints_of_nodes_come_and_go_beside_those_of_others(
     (body,) = [one for one in nodes if one["metadata"]["name"] == "w-1.lab"]
     client = connect(plane.kubeconfig, "x")
     applier, path = Applier(client, Kinds(client)), "/api/v1/nodes/w-1.lab"
-    api.call("POST", "/api/v1/nodes", {
-        "metadata": {"name": "w-1.lab", "labels": {"kubernetes.io/hostname": "w-1.lab", "own": "kept"}},
-        "spec": {"unschedulable": True, "taints": [{"key": "own", "effect": "NoSchedule"}]},
-    })  # fmt: skip
+    api.call(
+        "POST",
+        "/api/v1/nodes",
+        {
+            "metadata": {"name": "w-1.lab", "labels": {"kubernetes.io/hostname": "w-1.lab", "own": "kept"}},
+            "spec": {"unschedulable": True, "taints": [{"key": "own", "effect": "NoSchedule"}]},
+        },
+    )
 
     def taints() -> set[str]:
         """But for those of the server, which come when it has seen that nobody keeps the node."""

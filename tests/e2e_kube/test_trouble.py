@@ -233,10 +233,12 @@ def test_pods_of_a_job_join_by_labels(api: KubeApi) -> None:
     template = {
         "metadata": {"labels": labels, "annotations": {STAYS: ""}},
         "spec": {
-            "schedulerName": "hivedscheduler", "restartPolicy": "Never", "containers": [container],
+            "schedulerName": "hivedscheduler",
+            "restartPolicy": "Never",
+            "containers": [container],
             **(GATED if api.gated else {}),
         },
-    }  # fmt: skip
+    }
     spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}
     api.call("POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "train"}, "spec": spec})
     try:

@@ -82,8 +82,10 @@ def test_what_pods_held_is_in_the_books_whatever_was_killed(up: Rig, plane: Cont
     finished = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     done = {"name": "c", "image": "i", "imageID": "i", "restartCount": 0, "ready": False}
     ended = {"state": {"terminated": {"exitCode": 0, "finishedAt": finished, "startedAt": finished}}}
-    api.patch("/api/v1/namespaces/default/pods/unheard-0/status",
-              {"status": {"phase": "Succeeded", "containerStatuses": [done | ended]}})  # fmt: skip
+    api.patch(
+        "/api/v1/namespaces/default/pods/unheard-0/status",
+        {"status": {"phase": "Succeeded", "containerStatuses": [done | ended]}},
+    )
     spans["unheard"].append(time.time())
     time.sleep(2)
     program.start()

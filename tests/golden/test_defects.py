@@ -60,10 +60,17 @@ def free_quota_requests(engine: Engine) -> list[PodRequest]:
             members = ((size, chain.leaves[level] // size),)
             out.append(
                 PodRequest(
-                    "in-quota", "default/in-quota", top.vc, 0, size, "in-quota", members,
-                    leaf_type=chain.leaf_type, pinned_id=top.pinned_id or "",
+                    "in-quota",
+                    "default/in-quota",
+                    top.vc,
+                    0,
+                    size,
+                    "in-quota",
+                    members,
+                    leaf_type=chain.leaf_type,
+                    pinned_id=top.pinned_id or "",
                 )
-            )  # fmt: skip
+            )
     return out
 
 

@@ -201,9 +201,13 @@ class InProcess(Caller):
 
     def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
             "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
-        }  # fmt: skip
+        }
         sent: list[Any] = []
 
         async def receive() -> Any:

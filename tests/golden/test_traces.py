@@ -33,10 +33,17 @@ Ours are a function of what is used and what is bad; the devices that differ are
 
 NUMBERED_BY_HISTORY = frozenset(
     {
-        "design/10000", "design-backtrack/10004", "design-backtrack/11000", "feature-1/11000", "feature-1/7002",
-        "feature-3/10000", "feature-3/11004", "feature-3/5004", "hetero3/11002",
+        "design/10000",
+        "design-backtrack/10004",
+        "design-backtrack/11000",
+        "feature-1/11000",
+        "feature-1/7002",
+        "feature-3/10000",
+        "feature-3/11004",
+        "feature-3/5004",
+        "hetero3/11002",
     }
-)  # fmt: skip
+)
 """As above, but only the numbers of virtual cells differ; every answer and every device is as recorded, to the end."""
 
 ALLOWED = {**RECORDED_WRONG, **DOOMED_BY_HISTORY}

@@ -9,10 +9,12 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 OF = {
-    "prometheus": "prometheus", "promtool": "prometheus",
-    "alertmanager": "alertmanager", "amtool": "alertmanager",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "alertmanager": "alertmanager",
+    "amtool": "alertmanager",
     "node-exporter": "node-exporter",
-}  # fmt: skip
+}
 """Programs, and the component that each belongs to."""
 
 

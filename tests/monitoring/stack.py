@@ -34,7 +34,7 @@ from tests.unit.cluster.catalogue import (
     by_name,
     objects,
     rendered,
-)  # fmt: skip
+)
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -57,10 +57,11 @@ class Stack:
             "hivedscheduler": {"tls": False},  # as the rig starts it
             "node-exporter": {"port": self.ports["node-exporter"]},
             "alert-manager": {
-                "port": self.ports["alertmanager"], "customized-routes": {"routes": routes},
+                "port": self.ports["alertmanager"],
+                "customized-routes": {"routes": routes},
                 "customized-receivers": [{"name": "hook", "actions": {"webhook": {"url": hook.url}}}],
             },
-        }  # fmt: skip
+        }
         return yaml.safe_dump({**yaml.safe_load(LEAST), **own})
 
     def start(self) -> None:
@@ -70,10 +71,14 @@ class Stack:
         self._contained("node-exporter", "node-exporter", {}, host="/host", ready="/")
         secret = by_name(self.rendered["alert-manager"], "Secret", "alert-manager")
         self._contained(
-            "alertmanager", "alert-manager", {
+            "alertmanager",
+            "alert-manager",
+            {
                 "/etc/alertmanager/alertmanager.yml": base64.b64decode(secret["data"]["alertmanager.yml"]),
-            }, data="/alertmanager", ready="/-/ready",
-        )  # fmt: skip
+            },
+            data="/alertmanager",
+            ready="/-/ready",
+        )
         self._start_prometheus()
 
     def stop(self) -> None:
@@ -93,9 +98,11 @@ class Stack:
         space = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
         self.api.patch(f"/api/v1/namespaces/{SPACE}", space)  # node-exporter's sees the host
         ports = {
-            "hivedscheduler-extender": self.rig.rig.port, "frameworkcontroller": self.rig.port,
-            "alert-manager": self.ports["alertmanager"], "node-exporter": self.ports["node-exporter"],
-        }  # fmt: skip
+            "hivedscheduler-extender": self.rig.rig.port,
+            "frameworkcontroller": self.rig.port,
+            "alert-manager": self.ports["alertmanager"],
+            "node-exporter": self.ports["node-exporter"],
+        }
         made = {
             body["metadata"]["name"]: body["spec"]["template"] for _, body in objects(self.rendered, *KINDS_WITH_PODS)
         }
@@ -160,10 +167,13 @@ def _pod(name: str, template: Json, port: int) -> Json:
     """A pod as its template has it for Prometheus: labels, and names of ports; at the port of a process."""
     labels = {**template["metadata"]["labels"], "app.kubernetes.io/part-of": "paictl"}
     named = [
-        {"name": container["name"], "image": "none", "ports": [
-            {"name": one["name"], "containerPort": port} for one in container.get("ports", ())]}
+        {
+            "name": container["name"],
+            "image": "none",
+            "ports": [{"name": one["name"], "containerPort": port} for one in container.get("ports", ())],
+        }
         for container in template["spec"]["containers"]
-    ]  # fmt: skip
+    ]
     spec = {"nodeName": "n0", "hostNetwork": True, "containers": named, "tolerations": [{"operator": "Exists"}]}
     return {
         "apiVersion": "v1",

@@ -50,8 +50,11 @@ def up(rig: JobRig, heard: Hook, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def test_prometheus_finds_our_programs_and_exporters_and_they_answer(up: Stack) -> None:
     wanted = {"prometheus", "hivedscheduler-extender", "frameworkcontroller", "alert-manager", "node-exporter"}
-    until(lambda: {job for job, one in up.targets().items() if one["health"] == "up"} >= wanted, PATIENCE,
-          lambda: str({job: (one["health"], one["lastError"]) for job, one in up.targets().items()}))  # fmt: skip
+    until(
+        lambda: {job for job, one in up.targets().items() if one["health"] == "up"} >= wanted,
+        PATIENCE,
+        lambda: str({job: (one["health"], one["lastError"]) for job, one in up.targets().items()}),
+    )
     for job in wanted - {"prometheus"}:
         labels = up.targets()[job]["labels"]
         assert labels == {"job": job, "node": "n0", "instance": job}

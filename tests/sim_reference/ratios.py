@@ -110,10 +110,16 @@ def cone(demands: Demands, left: Any, pace: Any) -> tuple[Any, Any, Any, dict[st
     share, time, cones = 1 + each, 1 + count + each, 3 * count + 1 + 3 * each
     one, zero = np.ones(count), np.zeros(count, int)
     entries = [
-        (each, zero, -one), (each, time, left / demands.alone),
-        (count + each, share, -one), (2 * count + each, share, one), (zero + 3 * count, share, demands.devices),
-        (cones, share, -pace), (cones, time, -one), (cones + 1, share, -pace), (cones + 1, time, one),
-    ]  # fmt: skip
+        (each, zero, -one),
+        (each, time, left / demands.alone),
+        (count + each, share, -one),
+        (2 * count + each, share, one),
+        (zero + 3 * count, share, demands.devices),
+        (cones, share, -pace),
+        (cones, time, -one),
+        (cones + 1, share, -pace),
+        (cones + 1, time, one),
+    ]
     rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
     bounds = np.zeros(6 * count + 1)
     bounds[:count] = -demands.age / demands.alone

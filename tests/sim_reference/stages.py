@@ -84,11 +84,17 @@ class Events:
         costs = START_UP.get(job.model, (OTHERS,) * 6)
         stretched = step if "stretch" in self.mends else step * STRETCH
         return Task(
-            number, job.gpus, job.submit / 1000, stretched, job.iterations or 1,
+            number,
+            job.gpus,
+            job.submit / 1000,
+            stretched,
+            job.iterations or 1,
             tuple(job.facts.get(f"stage.{name}", 0) / 1000 for name in ("cpu", "gpu", "network")),
             0 if "start-up" in self.mends else costs[job.gpus.bit_length() - 1],
-            OPPORTUNISTIC if job.share is Share.OPPORTUNISTIC else GUARANTEED, stretched, missing=job.gpus,
-        )  # fmt: skip
+            OPPORTUNISTIC if job.share is Share.OPPORTUNISTIC else GUARANTEED,
+            stretched,
+            missing=job.gpus,
+        )
 
     def decide(self) -> None:
         """Say who runs."""
@@ -116,9 +122,10 @@ class Events:
             if self.now == inf:
                 raise RuntimeError("nobody can run")
             gone = [
-                task for task in self.live
+                task
+                for task in self.live
                 if task.runs and before + task.left * task.pace <= self.now + 1e-4 and ends <= min(comes, move)
-            ]  # fmt: skip
+            ]
             for task in gone:
                 times.append(self.now - task.submitted)
                 self.live.remove(task)

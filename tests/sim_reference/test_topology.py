@@ -45,10 +45,13 @@ def row(variant: str, workload: int = 100, machines: int = 5) -> Row:
     assert all(one.end is not None for one in done)
     number = 1000 * len(done)
     return Row(
-        sum(one.jct or 0 for one in done) / number, sum(one.ran for one in done) / number,
-        sum(one.waiting or 0 for one in done) / number, max(one.end or 0 for one in done) / 1000,
-        sum(one.ran / one.work for one in done) / len(done), result.counters["utility_violations"],
-    )  # fmt: skip
+        sum(one.jct or 0 for one in done) / number,
+        sum(one.ran for one in done) / number,
+        sum(one.waiting or 0 for one in done) / number,
+        max(one.end or 0 for one in done) / 1000,
+        sum(one.ran / one.work for one in done) / len(done),
+        result.counters["utility_violations"],
+    )
 
 
 @pytest.mark.parametrize("variant", D6)

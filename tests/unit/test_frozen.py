@@ -53,8 +53,12 @@ def pod(decorated: Callable[[type[Any]], type[Any]]) -> type[Any]:
 def test_arguments_are_fields_in_their_order_with_their_defaults(pod: type[Any]) -> None:
     assert asdict(pod("a")) == {"name": "a", "devices": 1, "labels": {}, "secret": "s", "version": 0}
     assert asdict(pod("a", 2, {"k": "v"}, version=3)) == {
-        "name": "a", "devices": 2, "labels": {"k": "v"}, "secret": "s", "version": 3,
-    }  # fmt: skip
+        "name": "a",
+        "devices": 2,
+        "labels": {"k": "v"},
+        "secret": "s",
+        "version": 3,
+    }
     assert pod("a").labels is not pod("a").labels
     assert pod("a").title == "pod a"
     assert pod.__match_args__ == ("name", "devices", "labels", "secret", "version")

@@ -55,7 +55,7 @@ def index(tmp_path: Path) -> Iterator[str]:
     options = ["-i", "127.0.0.1", "-p", str(port), "-P", ".", "-a", ".", "--disable-fallback"]
     server = subprocess.Popen(
         [TOOLS / "pypi-server", "run", *options, tmp_path / "packages"], stderr=subprocess.DEVNULL
-    )  # fmt: skip
+    )
     try:
         for _ in range(600):
             with socket.socket() as trial:

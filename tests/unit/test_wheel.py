@@ -46,8 +46,9 @@ def paictl(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False, symlinks=True)
     subprocess.run(
         [sys.executable, "-m", "pip", f"--python={folder / 'bin' / 'python'}", "install", "-q", "--no-deps", wheel],
-        check=True, timeout=300,
-    )  # fmt: skip
+        check=True,
+        timeout=300,
+    )
     (site,) = folder.glob("lib/python3*/site-packages")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for one in needed(list(project["dependencies"])):
@@ -59,9 +60,11 @@ def paictl(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(paictl: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {
-        "PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "200",
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "COLUMNS": "200",
         **{f"XDG_{name}_HOME": str(folder / name) for name in ("CONFIG", "STATE", "CACHE", "DATA")},
-    }  # fmt: skip
+    }
     return subprocess.run(
         [paictl, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
     )

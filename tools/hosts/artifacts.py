@@ -33,15 +33,42 @@ LOCK = "artifacts.json"
 
 _BUILD = Path(__file__).parents[1] / "kube" / "build.sh"
 _APPLETS = (
-    "sh", "sleep", "cat", "id", "echo", "ls", "mount", "ip", "ping", "wget", "httpd", "hostname", "ps", "nc",
-    "nslookup", "grep", "true", "false", "env", "head", "tail", "date",
-)  # fmt: skip
+    "sh",
+    "sleep",
+    "cat",
+    "id",
+    "echo",
+    "ls",
+    "mount",
+    "ip",
+    "ping",
+    "wget",
+    "httpd",
+    "hostname",
+    "ps",
+    "nc",
+    "nslookup",
+    "grep",
+    "true",
+    "false",
+    "env",
+    "head",
+    "tail",
+    "date",
+)
 _KUBERNETES = ("kubeadm", "kubelet", "kubectl")
 _NETWORK = ("bridge", "loopback", "host-local", "portmap", "bandwidth", "firewall")
 _PROXY_NEEDS = (
-    "usr/sbin/iptables*", "usr/sbin/ip6tables*", "usr/sbin/xtables-*-multi", "usr/sbin/nft", "usr/sbin/conntrack",
-    "usr/bin/true", "etc/alternatives/iptables*", "etc/alternatives/ip6tables*", "usr/lib/*/xtables/*.so",
-)  # fmt: skip
+    "usr/sbin/iptables*",
+    "usr/sbin/ip6tables*",
+    "usr/sbin/xtables-*-multi",
+    "usr/sbin/nft",
+    "usr/sbin/conntrack",
+    "usr/bin/true",
+    "etc/alternatives/iptables*",
+    "etc/alternatives/ip6tables*",
+    "usr/lib/*/xtables/*.so",
+)
 """What kube-proxy calls, from the base root."""
 _PROTOCOLS = Path("etc/protocols")
 """A dependency of iptables. Without it nft calls TCP 6, and a kube-proxy that starts again deletes its own elements."""

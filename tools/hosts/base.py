@@ -10,20 +10,55 @@ from tools.hosts.places import hosts, kept, key_of
 from tools.hosts.shell import run
 
 PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "iproute2", "sudo", "curl",
-    "ca-certificates", "kmod", "procps", "iputils-ping", "iptables", "nftables", "conntrack", "socat", "ethtool",
-    "ebtables", "util-linux", "e2fsprogs", "haproxy", "keepalived", "libfaketime",
-)  # fmt: skip
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "openssh-server",
+    "python3",
+    "python3-apt",
+    "iproute2",
+    "sudo",
+    "curl",
+    "ca-certificates",
+    "kmod",
+    "procps",
+    "iputils-ping",
+    "iptables",
+    "nftables",
+    "conntrack",
+    "socat",
+    "ethtool",
+    "ebtables",
+    "util-linux",
+    "e2fsprogs",
+    "haproxy",
+    "keepalived",
+    "libfaketime",
+)
 """A server as it is delivered, what kubeadm asks for, and haproxy and keepalived (disabled) for several masters."""
 
 _MASKED = (
-    "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
-    "dpkg-db-backup.timer", "getty.target", "console-getty.service", "systemd-pstore.service", "logrotate.timer",
-)  # fmt: skip
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "dpkg-db-backup.timer",
+    "getty.target",
+    "console-getty.service",
+    "systemd-pstore.service",
+    "logrotate.timer",
+)
 _BUILT_IN = (
-    "net/bridge/br_netfilter", "fs/overlayfs/overlay", "net/netfilter/nf_conntrack", "net/ipv4/netfilter/ip_tables",
-    "net/bridge/bridge", "drivers/net/veth", "drivers/net/vxlan", "net/netfilter/nf_tables",
-)  # fmt: skip
+    "net/bridge/br_netfilter",
+    "fs/overlayfs/overlay",
+    "net/netfilter/nf_conntrack",
+    "net/ipv4/netfilter/ip_tables",
+    "net/bridge/bridge",
+    "drivers/net/veth",
+    "drivers/net/vxlan",
+    "net/netfilter/nf_tables",
+)
 _USERS = """\
 set -e
 useradd -m -s /bin/bash deploy
@@ -105,10 +140,19 @@ def _make(root: Path) -> None:
 def _bootstrap(root: Path) -> None:
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")]
     words: list[str | Path] = [
-        *mmdebstrap(), "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}", *excluded,
-        "--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"', '--aptopt=Apt::Install-Recommends "false"',
-        "--skip=cleanup/apt/lists,check/empty", "--format=directory", codename(), root,
-    ]  # fmt: skip
+        *mmdebstrap(),
+        "--mode=root",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        *excluded,
+        "--dpkgopt=force-unsafe-io",
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=Apt::Install-Recommends "false"',
+        "--skip=cleanup/apt/lists,check/empty",
+        "--format=directory",
+        codename(),
+        root,
+    ]
     run([*words, *sources()])
 
 

@@ -26,18 +26,21 @@ _PACKAGES: Final = "opt/desk"
 _FROM_BASE: Final = ("bin", "sbin", "lib", "lib64", "etc", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64")
 _LEFT_OUT: Final = ("etc/resolv.conf", "etc/hostname", "etc/hosts", "usr/lib/systemd", "usr/lib/modules")
 _PROGRAMS: Final = {
-    "jupyter": ("jupyter_core.command", "main"), "jupyter-lab": ("jupyterlab.labapp", "main"),
+    "jupyter": ("jupyter_core.command", "main"),
+    "jupyter-lab": ("jupyterlab.labapp", "main"),
     "tensorboard": ("tensorboard.main", "run_main"),
-}  # fmt: skip
+}
 """With the path of the image's Python; an installer writes its own."""
 _SETTINGS: Final[oci.Json] = {
     "Env": [
         f"PATH=/{_PACKAGES}/programs:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        f"PYTHONPATH=/{_PACKAGES}", f"JUPYTER_PATH=/{_PACKAGES}/share/jupyter",
-        f"JUPYTER_CONFIG_PATH=/{_PACKAGES}/etc/jupyter", f"JUPYTERLAB_DIR=/{_PACKAGES}/share/jupyter/lab",
+        f"PYTHONPATH=/{_PACKAGES}",
+        f"JUPYTER_PATH=/{_PACKAGES}/share/jupyter",
+        f"JUPYTER_CONFIG_PATH=/{_PACKAGES}/etc/jupyter",
+        f"JUPYTERLAB_DIR=/{_PACKAGES}/share/jupyter/lab",
     ],
     "Cmd": ["/bin/bash"],
-}  # fmt: skip
+}
 
 
 def desk() -> Path:
@@ -75,10 +78,25 @@ def _install(into: Path, version: str) -> None:
     """The packages of the lock file for a Python that is not the one of this process."""
     platforms = [f"--platform={name}" for name in wheels.PLATFORMS["amd64"]]
     words = [
-        sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--root-user-action=ignore",
-        "--no-compile", "--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation=cp",
-        f"--python-version={version}", *platforms, "--target", str(into), "-r", str(_LOCK),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--root-user-action=ignore",
+        "--no-compile",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+        "--implementation=cp",
+        f"--python-version={version}",
+        *platforms,
+        "--target",
+        str(into),
+        "-r",
+        str(_LOCK),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"pip cannot install {_LOCK.name}: {done.stderr.strip()}")

@@ -144,9 +144,13 @@ class Lab:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the dev box: this machine's files and user, the lab's network."""
         return run(
-            [*self.network.inside(), *words], check=check, text=text, seconds=seconds,
-            environment={**os.environ, **(environment or {})}, folder=folder,
-        )  # fmt: skip
+            [*self.network.inside(), *words],
+            check=check,
+            text=text,
+            seconds=seconds,
+            environment={**os.environ, **(environment or {})},
+            folder=folder,
+        )
 
     def ssh_words(self, number: int, *words: str, user: str = "deploy") -> list[str]:
         """The command that runs `words` on a host by SSH, the host key verified."""

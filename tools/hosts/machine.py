@@ -87,9 +87,11 @@ class Machine:
         if self.leader():
             return
         environment = {
-            **os.environ, "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network", "LOG": str(self.folder / "log"),
+            **os.environ,
+            "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+            "LOG": str(self.folder / "log"),
             "GROUPS_OF_HOST": " ".join(str(group) for group in self._make_groups()),
-        }  # fmt: skip
+        }
         words = ["bash", "-c", _LAUNCH, "bash", _SUPERVISOR, GROUP, *nspawn(), *self._nspawn_options()]
         supervisor = run(words, environment=environment).stdout.strip()
         (self.folder / "pid").write_text(supervisor)
@@ -247,11 +249,26 @@ class Machine:
         binds = [f"--bind={self.folder / 'disk' / name}:/var/lib/{name}" for name in _BOUND]
         calls = [f"--system-call-filter={name}" for name in ("@keyring", "bpf", "perf_event_open")]
         return [
-            "-q", "-D", str(self.root), "-b", "--register=no", "--keep-unit", "-M", self.name,
-            f"--hostname={self.name}", f"--network-namespace-path={self.network.path_of(self.number)}",
-            "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
-            "--kill-signal=SIGRTMIN+3", "--capability=all", "--bind=/dev/kmsg", *binds, *calls,
-        ]  # fmt: skip
+            "-q",
+            "-D",
+            str(self.root),
+            "-b",
+            "--register=no",
+            "--keep-unit",
+            "-M",
+            self.name,
+            f"--hostname={self.name}",
+            f"--network-namespace-path={self.network.path_of(self.number)}",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--link-journal=no",
+            "--console=pipe",
+            "--kill-signal=SIGRTMIN+3",
+            "--capability=all",
+            "--bind=/dev/kmsg",
+            *binds,
+            *calls,
+        ]
 
     def _make_groups(self) -> list[Path]:
         """Its own control group below each controller; without those of pods from before a power cut.

@@ -29,9 +29,16 @@ def run(
     command = [str(word) for word in words]
     try:
         done = subprocess.run(
-            command, input=text or "", text=True, errors="replace", capture_output=True, timeout=seconds,
-            env=None if environment is None else dict(environment), cwd=folder, check=False,
-        )  # fmt: skip
+            command,
+            input=text or "",
+            text=True,
+            errors="replace",
+            capture_output=True,
+            timeout=seconds,
+            env=None if environment is None else dict(environment),
+            cwd=folder,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise LabError(f"{_short(command)}: no end after {seconds:g} s") from error
     except FileNotFoundError as error:

@@ -109,9 +109,13 @@ class Apt:
         options = [part for option in self.options for part in ("-o", option)]
         try:
             done = subprocess.run(
-                ["apt-get", "-q", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False,
+                ["apt-get", "-q", *options, *arguments],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
                 env=os.environ | {"LC_ALL": "C"},
-            )  # fmt: skip
+            )
         except FileNotFoundError:
             raise FetchError(
                 "apt-get is not here: build the image with the Dockerfile, or on Debian or Ubuntu"

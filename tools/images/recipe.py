@@ -117,12 +117,30 @@ def byte_code(whole: Mapping[str, Entry], of: Mapping[str, Entry]) -> Tree:
         list_of_files.write_text("".join(f"{root}/{path}\n" for path in sources))
         loader = next(one for one in (root / "usr/lib").glob("*/ld-linux-*.so.*"))
         subprocess.run(
-            [str(loader), "--library-path", str(loader.parent), str(root / f"usr/bin/python{PYTHON}"), "-sSP",
-             "-B", "-m", "compileall", "-f", "-q", "-i", str(list_of_files), "-s", str(root), "-p", "/",
-             "--invalidation-mode", "unchecked-hash"],
-            check=True, stdout=subprocess.DEVNULL,
+            [
+                str(loader),
+                "--library-path",
+                str(loader.parent),
+                str(root / f"usr/bin/python{PYTHON}"),
+                "-sSP",
+                "-B",
+                "-m",
+                "compileall",
+                "-f",
+                "-q",
+                "-i",
+                str(list_of_files),
+                "-s",
+                str(root),
+                "-p",
+                "/",
+                "--invalidation-mode",
+                "unchecked-hash",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
             env={"PYTHONHOME": f"{root}/usr", "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
-        )  # fmt: skip
+        )
         found: Tree = {}
         for path in sources:
             source = root / path

@@ -38,9 +38,16 @@ def download(lock: Path, into: Path, python: str, architecture: str) -> list[Pat
         return found
     platforms = [f"--platform={name}" for name in PLATFORMS[architecture]]
     _pip(
-        "download", "--require-hashes", "--no-deps", "--only-binary=:all:", "--implementation=cp",
-        f"--python-version={python}", *platforms, f"--dest={into}", f"--requirement={lock}",
-    )  # fmt: skip
+        "download",
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--implementation=cp",
+        f"--python-version={python}",
+        *platforms,
+        f"--dest={into}",
+        f"--requirement={lock}",
+    )
     if len(found := _of(lock, into)) != wanted:
         raise FetchError(f"{into} has {len(found)} of the {wanted} wheels of {lock.name}: delete it, try again")
     return found
@@ -55,9 +62,13 @@ def _of(lock: Path, folder: Path) -> list[Path]:
 def build(project: Path, into: Path) -> Path:
     """paictl's own wheel, from the source tree; the same tree gives the same bytes. Raises `FetchError`."""
     _pip(
-        "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={into}", str(project),
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        f"--wheel-dir={into}",
+        str(project),
         environment={"SOURCE_DATE_EPOCH": "315532800"},
-    )  # fmt: skip
+    )
     (wheel,) = into.glob("paictl-*.whl")
     return wheel
 
@@ -96,8 +107,11 @@ def read(wheel: Path) -> Tree:
 def _pip(*arguments: str, environment: dict[str, str] | None = None) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"],
-        capture_output=True, text=True, check=False, env=os.environ | (environment or {}),
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | (environment or {}),
+    )
     if done.returncode:
         raise FetchError(f"pip {arguments[0]} failed: {done.stderr.strip()}")
 

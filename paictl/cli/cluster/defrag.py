@@ -37,10 +37,14 @@ Level = Annotated[
 ]
 Tenant = Annotated[
     str,
-    typer.Option("--vc", metavar="VC", autocompletion=names_of.vcs,
-                 help="Free cells of this virtual cluster's promise, for a guaranteed gang (default: any free cells, "
-                      "for an opportunistic gang)."),
-]  # fmt: skip
+    typer.Option(
+        "--vc",
+        metavar="VC",
+        autocompletion=names_of.vcs,
+        help="Free cells of this virtual cluster's promise, for a guaranteed gang (default: any free cells, "
+        "for an opportunistic gang).",
+    ),
+]
 
 
 @app.command(
@@ -51,9 +55,12 @@ Tenant = Annotated[
 """
 )
 def plan(
-    cells: For = None, level: Level = None, vc: Tenant = "", output: OutputOption = Output.TABLE,
+    cells: For = None,
+    level: Level = None,
+    vc: Tenant = "",
+    output: OutputOption = Output.TABLE,
     state: StateOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Show the fewest moves that make room, what they lose, and where each gang would go."""
     made = open_cluster(state).plan_moves(_rooms(cells, level, vc))
     _show(made, output)
@@ -69,7 +76,9 @@ def plan(
 """
 )
 def apply(
-    cells: For = None, level: Level = None, vc: Tenant = "",
+    cells: For = None,
+    level: Level = None,
+    vc: Tenant = "",
     plan_file: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Apply a plan made with: plan -o json > FILE.")
     ] = None,
@@ -77,8 +86,10 @@ def apply(
         str, typer.Option("--timeout", metavar="SPAN", help="How long each gang may take to run again.")
     ] = "10m",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and move nothing.")] = False,
-    yes: Yes = False, output: OutputOption = Output.TABLE, state: StateOption = None,
-) -> None:  # fmt: skip
+    yes: Yes = False,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
     """Move the gangs of a plan one by one: evict a gang, wait until it runs again, then move the next.
 
     Nothing new is placed on the freed nodes meanwhile. A plan that no longer fits the cluster is refused. After Ctrl-C
@@ -101,9 +112,14 @@ def apply(
         confirm(
             console.localized(counted("moving {count} gang", "moving {count} gangs", len(made.moves))), "yes", yes=yes
         )
-        make_room(cluster, made, longest, lambda move: console.info(
-            localized("{gang} runs again on {nodes}", gang=move.key, nodes=listed(_nodes(move.after)))
-        ))  # fmt: skip
+        make_room(
+            cluster,
+            made,
+            longest,
+            lambda move: console.info(
+                localized("{gang} runs again on {nodes}", gang=move.key, nodes=listed(_nodes(move.after)))
+            ),
+        )
     if output is not Output.TABLE:
         write_data({**plan_data(made), "applied": True}, output)
     elif made.moves:
@@ -130,12 +146,17 @@ def _show(made: DefragPlan, output: Output) -> None:
             ("GANG", "VC", "CLASS", "DEVICES", "LOSES", "FROM", "TO"),
             [
                 (
-                    move.key, move.vc, localized("guaranteed" if move.guaranteed else "opportunistic"), move.devices,
-                    span_text(move.lost), listed(_nodes(move.before), 3), listed(_nodes(move.after), 3),
+                    move.key,
+                    move.vc,
+                    localized("guaranteed" if move.guaranteed else "opportunistic"),
+                    move.devices,
+                    span_text(move.lost),
+                    listed(_nodes(move.before), 3),
+                    listed(_nodes(move.after), 3),
                 )
                 for move in made.moves
             ],
-        )  # fmt: skip
+        )
         write(localized(payers_line(made)))
 
 

@@ -78,10 +78,18 @@ def up(
     nodes = cluster.nodes()
     devices = sum(node.machine.devices for node in nodes)
     console.outcome(
-        text("cluster {name} is up: {nodes} nodes, {devices} devices, in {folder}",
-             name=name, nodes=len(nodes), devices=devices, folder=place),
-        name=name, nodes=len(nodes), devices=devices, folder=str(place),
-    )  # fmt: skip
+        text(
+            "cluster {name} is up: {nodes} nodes, {devices} devices, in {folder}",
+            name=name,
+            nodes=len(nodes),
+            devices=devices,
+            folder=place,
+        ),
+        name=name,
+        nodes=len(nodes),
+        devices=devices,
+        folder=str(place),
+    )
     for remark in remarks(nodes, cluster.services()):
         console.info(text("note: {note}", note=remark))
     console.info("next: paictl job submit FILE, paictl cluster view")

@@ -107,12 +107,16 @@ def add(
     console.outcome(
         text(
             "{user} has the role {role} in {where}; the certificate in {file} ends at {time}",
-            user=user, role=role.value, where=made.namespace or text("the whole cluster"),
-            file=text("standard output") if target == STDOUT else target, time=clock_text(made.until),
+            user=user,
+            role=role.value,
+            where=made.namespace or text("the whole cluster"),
+            file=text("standard output") if target == STDOUT else target,
+            time=clock_text(made.until),
         ),
-        name=user, **{key: value for key, value in _data(made).items() if key != "user"},
+        name=user,
+        **{key: value for key, value in _data(made).items() if key != "user"},
         file=None if target == STDOUT else target,
-    )  # fmt: skip
+    )
 
 
 def _span(duration: str) -> timedelta:
@@ -189,9 +193,12 @@ def remove(
         console.outcome(
             text(
                 "{user} no longer has the role {role} in {where}",
-                user=user, role=access.role.value, where=access.namespace or text("the whole cluster"),
+                user=user,
+                role=access.role.value,
+                where=access.namespace or text("the whole cluster"),
             ),
-            name=user, **{key: value for key, value in _data(access).items() if key != "user"},
-        )  # fmt: skip
+            name=user,
+            **{key: value for key, value in _data(access).items() if key != "user"},
+        )
     for other in store.other_rights(user):
         console.warning(_also(other))

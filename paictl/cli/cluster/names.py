@@ -28,10 +28,15 @@ def list_clusters(output: OutputOption = Output.TABLE) -> None:
         write_data([_data(target, used) for target in known.values()], output)
         return
     rows = [
-        ("*" if target.name == used else "", target.name, target.kind.value, target.where,
-         target.pinned.context if target.pinned else "-")
+        (
+            "*" if target.name == used else "",
+            target.name,
+            target.kind.value,
+            target.where,
+            target.pinned.context if target.pinned else "-",
+        )
         for target in known.values()
-    ]  # fmt: skip
+    ]
     write_table(("", "NAME", "KIND", "WHERE", "CONTEXT"), rows)
     if used not in known:
         console.warning(text("the current cluster, {used}, is not known: paictl cluster use NAME", used=used))

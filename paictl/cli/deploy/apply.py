@@ -153,8 +153,11 @@ def apply(
     show_notes(deployment.settings.notes)
     question = localized(
         "{masters} masters and {workers} workers will form cluster {cluster} (Kubernetes {version})",
-        masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
-    )  # fmt: skip
+        masters=len(deployment.masters),
+        workers=len(deployment.workers),
+        cluster=cluster,
+        version=desired.version,
+    )
     confirm(question, cluster, yes=yes)
 
     def judge(site: Site) -> None:
@@ -164,9 +167,15 @@ def apply(
                 say_missing_images(desired, configuration_folder(folder), services)
 
     done = carry_out(
-        desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,
-        break_lock=break_lock, judge=judge,
-    )  # fmt: skip
+        desired,
+        runs_folder(),
+        _now,
+        PhaseLines(),
+        lambda site: _give_access(site, cluster),
+        timeout,
+        break_lock=break_lock,
+        judge=judge,
+    )
     show_unlisted(done.unlisted)
     show_cache_users(done.facts)
     changes = [asdict(change) for change in done.changes]

@@ -52,9 +52,14 @@ def audit(
         _show([finding for finding in report.findings if everything or finding.state is not AuditState.PASS])
         passed, failed, other = (report.count(state) for state in AuditState)
         console.write(
-            localized("{passed} passed, {failed} failed, {other} do not apply, on {machines} machines", passed=passed,
-                   failed=failed, other=other, machines=len(deployment.machines) - len(report.unreached))
-        )  # fmt: skip
+            localized(
+                "{passed} passed, {failed} failed, {other} do not apply, on {machines} machines",
+                passed=passed,
+                failed=failed,
+                other=other,
+                machines=len(deployment.machines) - len(report.unreached),
+            )
+        )
     for name, result in report.unreached.items():
         console.error(PaictlError(localized(why(result)), where=name, hint=localized(result.hint) or None))
     if len(report.unreached) == len(deployment.machines):

@@ -58,9 +58,15 @@ def backup(
     console.write(str(made.path))
     text = "cluster {cluster} as of {at}: Kubernetes {version}, {keys} keys, configuration {number}"
     console.info(
-        localized(text, cluster=cluster, at=about.created, version=about.kubernetes, keys=about.keys,
-               number=about.configuration or "-")
-    )  # fmt: skip
+        localized(
+            text,
+            cluster=cluster,
+            at=about.created,
+            version=about.kubernetes,
+            keys=about.keys,
+            number=about.configuration or "-",
+        )
+    )
 
 
 def _pushed(cluster: str) -> PushedConfig:

@@ -144,8 +144,13 @@ def _images(
     if systems and not drivers:
         console.warning(text("--system has no effect: none of the services installs a GPU driver"))
     elif not systems and len(drivers) > 1:
-        console.warning(text("GPU drivers for all systems are downloaded ({systems}): the host lists do not say which "
-                          "your workers run; name them with --system", systems=", ".join(drivers)))  # fmt: skip
+        console.warning(
+            text(
+                "GPU drivers for all systems are downloaded ({systems}): the host lists do not say which "
+                "your workers run; name them with --system",
+                systems=", ".join(drivers),
+            )
+        )
     return images
 
 

@@ -90,8 +90,9 @@ def renew(
     certs.status(deployment, options)  # learns the keys of hosts that are new
     confirm(
         localized("the control planes of {count} masters restart, one by one", count=len(deployment.masters)),
-        deployment.settings.cluster, yes=yes,
-    )  # fmt: skip
+        deployment.settings.cluster,
+        yes=yes,
+    )
 
     def tell(message: str, host: str) -> None:
         console.info(f"{host}: {localized(message)}")

@@ -52,6 +52,7 @@ def rotate_encryption_key(
     def tell(message: str, host: str) -> None:
         console.detail(f"{host}: {localized(message)}" if host else localized(message))
 
-    count = rotate_key(desired, runs_folder(), lambda: datetime.now(UTC), PhaseLines(), tell,
-                       timeout=timeout, break_lock=break_lock)  # fmt: skip
+    count = rotate_key(
+        desired, runs_folder(), lambda: datetime.now(UTC), PhaseLines(), tell, timeout=timeout, break_lock=break_lock
+    )
     console.write(localized("{count} Secrets are encrypted with a new key", count=count))

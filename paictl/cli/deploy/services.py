@@ -128,12 +128,25 @@ def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -
     runs = any(service.name == PORTAL and service.running for service in cluster.services())
     port = address_of(cluster, PORTAL).port
     if runs and port:
-        console.write(localized("portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",
-                             host=host, port=port))  # fmt: skip
+        console.write(
+            localized(
+                "portal:   https://{host}:{port}/  (self-signed certificate: the browser warns once)",
+                host=host,
+                port=port,
+            )
+        )
         user = named_administrator(cluster)
         if user:
-            console.write(localized("sign in:  as {user}; the password is in {where}/services-configuration.yaml",
-                                 user=user, where=where))  # fmt: skip
-    console.write(localized("try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml",
-                         cluster=known_as))  # fmt: skip
+            console.write(
+                localized(
+                    "sign in:  as {user}; the password is in {where}/services-configuration.yaml",
+                    user=user,
+                    where=where,
+                )
+            )
+    console.write(
+        localized(
+            "try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml", cluster=known_as
+        )
+    )
     console.write(localized("check it: paictl deploy verify -m … -w … -c …; paictl service status"))

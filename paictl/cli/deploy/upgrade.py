@@ -70,9 +70,12 @@ def upgrade(
     show_notes(deployment.settings.notes)
     cluster = deployment.settings.cluster
     machines = len(deployment.machines)
-    question = localized("{count} machines of cluster {cluster} will be upgraded to {version}; their jobs are "
-                      "moved",
-                      count=machines, cluster=cluster, version=target)  # fmt: skip
+    question = localized(
+        "{count} machines of cluster {cluster} will be upgraded to {version}; their jobs are moved",
+        count=machines,
+        cluster=cluster,
+        version=target,
+    )
     confirm(question, cluster, yes=yes)
     done = carry_out(
         desired,

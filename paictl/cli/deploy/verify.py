@@ -124,9 +124,13 @@ def _show(findings: Sequence[NodeCheck], *, machines: int) -> None:
         console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
     failed = sum(finding.verdict is CheckState.FAILED for finding in findings)
     console.write(
-        localized("{well} of {count} checks passed on {machines} machines",
-               well=len(findings) - failed, count=len(findings), machines=machines)
-    )  # fmt: skip
+        localized(
+            "{well} of {count} checks passed on {machines} machines",
+            well=len(findings) - failed,
+            count=len(findings),
+            machines=machines,
+        )
+    )
 
 
 def _sign_in_problem(error: PaictlError) -> PaictlError:

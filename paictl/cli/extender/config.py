@@ -79,11 +79,22 @@ def config_(
     kube-scheduler stays as it is, so it also works on a managed control plane.
     """
     print_manifests(
-        config, scheduler_only=scheduler_only,
-        door=door, gate_policy=gate_policy, scheduler_name=scheduler_name, namespace=namespace, image=image,
-        kube_image=kube_image, replicas=replicas, delete_after=delete_after, require_grants=require_grants, tls=tls,
-        devices=devices, device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
-    )  # fmt: skip
+        config,
+        scheduler_only=scheduler_only,
+        door=door,
+        gate_policy=gate_policy,
+        scheduler_name=scheduler_name,
+        namespace=namespace,
+        image=image,
+        kube_image=kube_image,
+        replicas=replicas,
+        delete_after=delete_after,
+        require_grants=require_grants,
+        tls=tls,
+        devices=devices,
+        device_classes=tuple(device_class or ()),
+        device_drivers=tuple(device_driver or ()),
+    )
 
 
 def print_manifests(config: Path | None, *, scheduler_only: bool = False, **chosen: Any) -> None:

@@ -77,9 +77,10 @@ def _pods_of(file: str) -> tuple[list[Json], list[Json]]:
             (pods if kind == "Pod" else owners).append(item)
         else:
             raise PaictlError(
-                text("expected pods, found {kind}", kind=kind or text("something else")), where=where,
+                text("expected pods, found {kind}", kind=kind or text("something else")),
+                where=where,
                 hint="give the pods as they are in the cluster: kubectl get pods -o yaml",
-            )  # fmt: skip
+            )
     if not pods:
         raise PaictlError("it contains no pods", where=where)
     for pod in pods:
@@ -125,9 +126,10 @@ def _refused(issue: ReadIssue) -> PaictlError:
     if issue.kind is IssueKind.DUPLICATE_KEY and issue.other is not None:
         first = issue.other.source.position(issue.other.start)[0]
         return PaictlError(
-            text("the key {key} is given twice, first in line {line}", key=issue.detail, line=first), where=where,
+            text("the key {key} is given twice, first in line {line}", key=issue.detail, line=first),
+            where=where,
             hint=text("remove one, or write --- on a line of its own between two objects"),
-        )  # fmt: skip
+        )
     return PaictlError(text("not YAML: {reason}", reason=issue.detail), where=where, hint=issue.hint)
 
 
@@ -139,10 +141,14 @@ def _check_texts(about: Json, where: str) -> None:
             if not isinstance(value, str):
                 shown = str(value).lower() if isinstance(value, bool | int) else "…"
                 raise PaictlError(
-                    text("metadata.{field}: the value of {key} is not a string, and Kubernetes takes only strings",
-                         field=field, key=key),
-                    where=where, hint=text("put it in quotes: {key}: {value}", key=key, value=f'"{shown}"'),
-                )  # fmt: skip
+                    text(
+                        "metadata.{field}: the value of {key} is not a string, and Kubernetes takes only strings",
+                        field=field,
+                        key=key,
+                    ),
+                    where=where,
+                    hint=text("put it in quotes: {key}: {value}", key=key, value=f'"{shown}"'),
+                )
 
 
 def _counted(pod: Json, reading: Reading, owners: list[Json], rules: Rules) -> Json:

@@ -30,13 +30,29 @@ def extension_of(room: Classroom) -> Extension:
 
     routes = (
         Route("GET", "/class", Access.USER, lambda call: _shown(room, call, live=False), Operation("The class")),
-        Route("GET", "/class/live", Access.USER, lambda call: _shown(room, call, live=True),
-              Operation("What changes of the page")),
-        Route("GET", "/api/v2/class", Access.ADMIN, lambda call: json_answer(_data(room, call)),
-              Operation("How far the students are")),
-        Route("PUT", "/api/v2/class/report", Access.USER, lambda call: _handed_in(room, call),
-              Operation("Hand a report in"), size=REPORT_SIZE),
-    )  # fmt: skip
+        Route(
+            "GET",
+            "/class/live",
+            Access.USER,
+            lambda call: _shown(room, call, live=True),
+            Operation("What changes of the page"),
+        ),
+        Route(
+            "GET",
+            "/api/v2/class",
+            Access.ADMIN,
+            lambda call: json_answer(_data(room, call)),
+            Operation("How far the students are"),
+        ),
+        Route(
+            "PUT",
+            "/api/v2/class/report",
+            Access.USER,
+            lambda call: _handed_in(room, call),
+            Operation("Hand a report in"),
+            size=REPORT_SIZE,
+        ),
+    )
     return Extension(routes, (_PAGE,), answered, _SIGN_INS)
 
 
@@ -58,9 +74,11 @@ def _everybody(room: Classroom, call: Call) -> dict[str, Any]:
     lab = find_lab(LAB)
     standings = room.standings(lab, call.cluster)
     return {
-        "standings": standings, "heads": [(task.id, task.says.of(call.language)) for task in lab.in_class],
-        "complete": sum(standing.complete for standing in standings), "tasks": None,
-    }  # fmt: skip
+        "standings": standings,
+        "heads": [(task.id, task.says.of(call.language)) for task in lab.in_class],
+        "complete": sum(standing.complete for standing in standings),
+        "tasks": None,
+    }
 
 
 def _mine(room: Classroom, call: Call) -> dict[str, Any]:
@@ -70,11 +88,13 @@ def _mine(room: Classroom, call: Call) -> dict[str, Any]:
         raise ApiError(404, "NoApiError", "you are not a student of this class")
     tasks = [
         {
-            "id": task.id, "text": text_of(task, standing.student, call.language), "done": standing.done[task.id],
+            "id": task.id,
+            "text": text_of(task, standing.student, call.language),
+            "done": standing.done[task.id],
             "job": job_of(lab, task, standing.student),
         }
         for task in lab.in_class
-    ]  # fmt: skip
+    ]
     return {"tasks": tasks, "report": standing.report, "standings": ()}
 
 
@@ -82,13 +102,22 @@ def standing_data(standing: Standing) -> dict[str, Any]:
     """A student's standing as plain data."""
     report = standing.report
     return {
-        "user": standing.student.user, "name": standing.student.name, "vc": standing.student.vc,
-        "tasks": dict(standing.done), "jobs": {state.value: number for state, number in standing.jobs.items()},
-        "report": None if report is None else {
-            "at": report.at, "name": report.name, "labs": report.labs, "passed": report.passed, "checks": report.checks,
+        "user": standing.student.user,
+        "name": standing.student.name,
+        "vc": standing.student.vc,
+        "tasks": dict(standing.done),
+        "jobs": {state.value: number for state, number in standing.jobs.items()},
+        "report": None
+        if report is None
+        else {
+            "at": report.at,
+            "name": report.name,
+            "labs": report.labs,
+            "passed": report.passed,
+            "checks": report.checks,
         },
         "complete": standing.complete,
-    }  # fmt: skip
+    }
 
 
 def _data(room: Classroom, call: Call) -> list[dict[str, Any]]:

@@ -39,8 +39,7 @@ EXAMPLES = """
 """
 NAME = "class"
 
-app = App(help="Run a class: one server for a teacher and students, their progress, reports.",
-          epilog=EXAMPLES)  # fmt: skip
+app = App(help="Run a class: one server for a teacher and students, their progress, reports.", epilog=EXAMPLES)
 
 
 def _room() -> Classroom:
@@ -133,8 +132,12 @@ def status(output: OutputOption = Output.TABLE) -> None:
     if output is not Output.TABLE:
         write_data([standing_data(standing) for standing in standings], output)
         return
-    heads = (say("class-user", words), say("class-name", words), *(task.id.upper() for task in lab.in_class),
-             say("class-report", words))  # fmt: skip
+    heads = (
+        say("class-user", words),
+        say("class-name", words),
+        *(task.id.upper() for task in lab.in_class),
+        say("class-report", words),
+    )
     write_table(heads, [_row(standing, words) for standing in standings])
     complete = sum(standing.complete for standing in standings)
     console.info(say("class-tally", words, complete=complete, number=len(standings)))
@@ -222,8 +225,9 @@ def hand_in(
     reply = visitor.rest("PUT", "/class/report", written, "text/plain")
     if reply.status != 201:
         raise LabError("not-handed-in", status=reply.status, reason=reply.data.get("message", "-"))
-    console.outcome(say("handed-in", words, **{key: reply.data[key] for key in ("labs", "passed", "checks")}),
-                    **reply.data)  # fmt: skip
+    console.outcome(
+        say("handed-in", words, **{key: reply.data[key] for key in ("labs", "passed", "checks")}), **reply.data
+    )
 
 
 def _password(user: str, file: Path | None, words: str) -> str:

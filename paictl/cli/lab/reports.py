@@ -89,12 +89,18 @@ def check_report(
         )
     for result in results if output is Output.TABLE else ():
         words = console.language()
-        write(localized(
-            "{file}: {verdict}; {name}, {labs}, {passed} of {checks} checks passed, digest {digest}…",
-            file=result["file"], name=result["name"], labs=_labs(result["labs"], words), passed=result["passed"],
-            verdict=say("class-inconsistent" if result["inconsistent"] else "class-consistent", words),
-            checks=result["checks"], digest=result["digest"][:16],
-        ))  # fmt: skip
+        write(
+            localized(
+                "{file}: {verdict}; {name}, {labs}, {passed} of {checks} checks passed, digest {digest}…",
+                file=result["file"],
+                name=result["name"],
+                labs=_labs(result["labs"], words),
+                passed=result["passed"],
+                verdict=say("class-inconsistent" if result["inconsistent"] else "class-consistent", words),
+                checks=result["checks"],
+                digest=result["digest"][:16],
+            )
+        )
         for problem in result["inconsistent"]:
             write(f"  {localized(problem)}")
         if result["owners"]:
@@ -108,6 +114,12 @@ def check_report(
 def _result(file: str, made: dict[str, Any], wrong: list[str], owners: list[str]) -> dict[str, Any]:
     checks = [check["standing"] for experiment in made["experiments"] for check in experiment["checks"]]
     return {
-        "file": file, "name": made["name"], "digest": made["digest"], "labs": len(made["experiments"]),
-        "passed": checks.count("passed"), "checks": len(checks), "inconsistent": wrong, "owners": owners,
-    }  # fmt: skip
+        "file": file,
+        "name": made["name"],
+        "digest": made["digest"],
+        "labs": len(made["experiments"]),
+        "passed": checks.count("passed"),
+        "checks": len(checks),
+        "inconsistent": wrong,
+        "owners": owners,
+    }

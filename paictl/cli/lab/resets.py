@@ -41,15 +41,22 @@ def reset(
         place = session.lab.step_ids.index(chosen.id) + 1
         commands, files = session.lost_by_reset(chosen)
         if commands or files:
-            asked = say("step-reset-asks", words, lab=number, step=place, commands=commands,
-                        files=", ".join(files) or "-")  # fmt: skip
+            asked = say(
+                "step-reset-asks", words, lab=number, step=place, commands=commands, files=", ".join(files) or "-"
+            )
             confirm(asked, str(place), yes=yes)
         backup = session.reset_to(chosen)
         console.info(say("step-as-new", words, lab=number, step=place))
     else:
         if passed or (session.workspace.started and commandlog.read(session.workspace.folder)):
-            asked = say("reset-asks", words, lab=number, title=session.lab.title.of(words), passed=passed,
-                        of=len(session.lab.checks))  # fmt: skip
+            asked = say(
+                "reset-asks",
+                words,
+                lab=number,
+                title=session.lab.title.of(words),
+                passed=passed,
+                of=len(session.lab.checks),
+            )
             confirm(asked, number, yes=yes)
         backup = session.reset()
         console.info(say("as-new", words, lab=number))

@@ -77,7 +77,16 @@ def config_(
     On Kubernetes 1.35 there is no v1 MutatingAdmissionPolicy: use --no-policy, and set the gate in each pod.
     """
     print_manifests(
-        config, door="gates", gate_policy=policy, namespace=namespace, image=image, replicas=replicas,
-        delete_after=delete_after, require_grants=require_grants, tls=tls, devices=devices,
-        device_classes=tuple(device_class or ()), device_drivers=tuple(device_driver or ()),
-    )  # fmt: skip
+        config,
+        door="gates",
+        gate_policy=policy,
+        namespace=namespace,
+        image=image,
+        replicas=replicas,
+        delete_after=delete_after,
+        require_grants=require_grants,
+        tls=tls,
+        devices=devices,
+        device_classes=tuple(device_class or ()),
+        device_drivers=tuple(device_driver or ()),
+    )

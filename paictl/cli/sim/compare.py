@@ -83,8 +83,15 @@ def compare(
     (quota), and with cells (cells). The exit code is 1 if a tenant waits longer than in a private cluster.
     """
     if config is not None:
-        others = {"--cluster": clusters, "--seed": seeds, "--inflate": inflate, "--failures": failures,
-                  "--processes": processes, "--jobs": jobs, "--html": html}  # fmt: skip
+        others = {
+            "--cluster": clusters,
+            "--seed": seeds,
+            "--inflate": inflate,
+            "--failures": failures,
+            "--processes": processes,
+            "--jobs": jobs,
+            "--html": html,
+        }
         if given_too := [name for name, value in others.items() if value]:
             raise PaictlError(
                 text("{option} cannot be used with --config", option=given_too[0]),
@@ -154,11 +161,19 @@ def _write(given: Comparison) -> None:
     write_table(
         ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
         (
-            (labels[pair.second], labels[pair.first], number(pair.better), span(pair.mean_gain), number(pair.worse),
-             span(pair.mean_loss), number(pair.same), span(pair.mean_difference))
+            (
+                labels[pair.second],
+                labels[pair.first],
+                number(pair.better),
+                span(pair.mean_gain),
+                number(pair.worse),
+                span(pair.mean_loss),
+                number(pair.same),
+                span(pair.mean_difference),
+            )
             for pair in given.pairs
         ),
-    )  # fmt: skip
+    )
 
 
 def _write_counted(labels: Sequence[str], runs: Sequence[RunResult], names: Sequence[str]) -> None:
@@ -176,8 +191,11 @@ def _write_counted(labels: Sequence[str], runs: Sequence[RunResult], names: Sequ
 def _said_of(pair: Pair, labels: Sequence[str]) -> str:
     """Whether the mean difference of a pair is significant."""
     words: dict[str, object] = {
-        "second": labels[pair.second], "first": labels[pair.first], "low": span(pair.low), "high": span(pair.high),
-    }  # fmt: skip
+        "second": labels[pair.second],
+        "first": labels[pair.first],
+        "low": span(pair.low),
+        "high": span(pair.high),
+    }
     if pair.significant:
         return text(
             "{second} against {first}: the mean difference is significant (95 % interval {low} to {high})", **words

@@ -44,8 +44,10 @@ def generate(
     if mix is None:
         forms = [form.value for form in Output]
         if target in forms and target != Output.TABLE:
-            data = [{"name": mix.name, "title": mix.title, "source": mix.source, "choices": mix.choices}
-                    for mix in MIXES.values()]  # fmt: skip
+            data = [
+                {"name": mix.name, "title": mix.title, "source": mix.source, "choices": mix.choices}
+                for mix in MIXES.values()
+            ]
             write_data(data, Output(target))
             return
         write_table(

@@ -61,9 +61,11 @@ def jobs_that_ended(cluster: Cluster) -> Trace:
         info(
             text(
                 "cluster {cluster} keeps jobs for {span} after they end: jobs that ended before {since} are missing",
-                cluster=cluster.name, span=span_text(kept), since=since,
+                cluster=cluster.name,
+                span=span_text(kept),
+                since=since,
             )
-        )  # fmt: skip
+        )
     return trace
 
 

@@ -114,8 +114,14 @@ def _data(course: PolicyRun, worse: list[str]) -> dict[str, Any]:
         "worseThanPrivate": worse,
         "tenants": [{**asdict(tenant), "policy": tenant.policy.value} for tenant in tenants(course)],
         "jobs": [
-            {"name": ran.job.id, "vc": ran.job.vc, "submitted": ran.job.submit, "waited": ran.waited,
-             "despiteFreeCount": ran.despite, "nodes": list(dict.fromkeys(ran.nodes))}
+            {
+                "name": ran.job.id,
+                "vc": ran.job.vc,
+                "submitted": ran.job.submit,
+                "waited": ran.waited,
+                "despiteFreeCount": ran.despite,
+                "nodes": list(dict.fromkeys(ran.nodes)),
+            }
             for ran in course.jobs
         ],
-    }  # fmt: skip
+    }

@@ -107,11 +107,17 @@ def _write_tenants(rows: Sequence[dict[str, Any]]) -> None:
     write_table(
         ("TENANT", "JOBS", "MEAN WAIT", "MEAN JCT", "P95 JCT", "DEVICE HOURS"),
         (
-            (row["name"] or "-", f"{row['jobs']:,}", span(row["mean_waiting"]), span(row["mean_jct"]),
-             span(row["p95_jct"]), f"{row['service'] / 3600:,.1f}")
+            (
+                row["name"] or "-",
+                f"{row['jobs']:,}",
+                span(row["mean_waiting"]),
+                span(row["mean_jct"]),
+                span(row["p95_jct"]),
+                f"{row['service'] / 3600:,.1f}",
+            )
             for row in rows
         ),
-    )  # fmt: skip
+    )
 
 
 def _write_counters(data: dict[str, Any], counters: Sequence[str]) -> None:

@@ -137,16 +137,30 @@ def estimating(say: Callable[[str], None], words: str) -> Callable[[float], None
 
 
 ROWS = (
-    ("jobs done", "jobs", number), ("not done", "unfinished", number), ("mean JCT", "mean_jct", span),
-    ("median JCT", "p50_jct", span), ("p95 JCT", "p95_jct", span), ("p99 JCT", "p99_jct", span),
-    ("mean queueing", "mean_queueing", span), ("mean waiting", "mean_waiting", span), ("makespan", "makespan", span),
-    ("preemptions", "preemptions", number), ("migrations", "migrations", number), ("resizes", "resizes", number),
-    ("utilization", "utilization", share), ("fragmentation", "fragmentation", share),
-    ("deadline misses", "deadline_misses", number), ("weighted miss", "weighted_miss", share),
-    ("JCT with a deadline", "slo_jct", span), ("JCT, best effort", "best_effort_jct", span),
-    ("admitted", "admitted", number), ("admitted misses", "admitted_misses", number),
-    ("interruptions", "interruptions", number), ("undone by failures", "wasted", share), ("down", "down", share),
-)  # fmt: skip
+    ("jobs done", "jobs", number),
+    ("not done", "unfinished", number),
+    ("mean JCT", "mean_jct", span),
+    ("median JCT", "p50_jct", span),
+    ("p95 JCT", "p95_jct", span),
+    ("p99 JCT", "p99_jct", span),
+    ("mean queueing", "mean_queueing", span),
+    ("mean waiting", "mean_waiting", span),
+    ("makespan", "makespan", span),
+    ("preemptions", "preemptions", number),
+    ("migrations", "migrations", number),
+    ("resizes", "resizes", number),
+    ("utilization", "utilization", share),
+    ("fragmentation", "fragmentation", share),
+    ("deadline misses", "deadline_misses", number),
+    ("weighted miss", "weighted_miss", share),
+    ("JCT with a deadline", "slo_jct", span),
+    ("JCT, best effort", "best_effort_jct", span),
+    ("admitted", "admitted", number),
+    ("admitted misses", "admitted_misses", number),
+    ("interruptions", "interruptions", number),
+    ("undone by failures", "wasted", share),
+    ("down", "down", share),
+)
 """(words, field of `Figures`, how it is shown)."""
 
 _ALWAYS = frozenset({"jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct", "makespan", "preemptions", "utilization"})

@@ -114,10 +114,19 @@ def _searched(
         trials.clear()
         answers.append(
             sizing.size(
-                trace.jobs, kind, question.goals, policy, base=question.base, seed=seed, failures=question.failures,
-                most=most, tried=tried, part=part, kept=kept,
+                trace.jobs,
+                kind,
+                question.goals,
+                policy,
+                base=question.base,
+                seed=seed,
+                failures=question.failures,
+                most=most,
+                tried=tried,
+                part=part,
+                kept=kept,
             )
-        )  # fmt: skip
+        )
     return answers
 
 
@@ -137,16 +146,26 @@ def _seconds(values: Sequence[float]) -> list[float | None]:
 
 def _answer(given: SizingAnswer) -> dict[str, Any]:
     trials = [
-        {"nodes": trial.nodes, "devices": trial.devices, "values": _seconds(trial.values), "met": trial.met,
-         "interruptions": trial.interruptions, "wasted": trial.wasted}
+        {
+            "nodes": trial.nodes,
+            "devices": trial.devices,
+            "values": _seconds(trial.values),
+            "met": trial.met,
+            "interruptions": trial.interruptions,
+            "wasted": trial.wasted,
+        }
         for trial in given.trials
-    ]  # fmt: skip
+    ]
     return {
-        "type": given.offer.type, "devices_per_node": given.offer.devices, "price_per_node_hour": given.offer.price,
+        "type": given.offer.type,
+        "devices_per_node": given.offer.devices,
+        "price_per_node_hour": given.offer.price,
         "nodes": None if given.smallest is None else given.smallest.nodes,
         "devices": None if given.smallest is None else given.smallest.devices,
-        "price_per_hour": given.price, "reason": given.reason or None, "trials": trials,
-    }  # fmt: skip
+        "price_per_hour": given.price,
+        "reason": given.reason or None,
+        "trials": trials,
+    }
 
 
 def _write(

@@ -80,16 +80,25 @@ def _write_survey(survey: TraceSurvey) -> None:
         rows.append((localized("load on {cluster}", cluster=survey.cluster), load))
     write_table(("", ""), ((localized(words), value) for words, value in rows))
     write("")
-    write_table(("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
-        (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / survey.jobs), f"{row.demand / 3600:,.1f}",
-         share(row.demand / survey.demand if survey.demand else None))
-        for row in survey.sizes
-    ))  # fmt: skip
+    write_table(
+        ("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"),
+        (
+            (
+                f"{row.gpus:,}",
+                f"{row.jobs:,}",
+                share(row.jobs / survey.jobs),
+                f"{row.demand / 3600:,.1f}",
+                share(row.demand / survey.demand if survey.demand else None),
+            )
+            for row in survey.sizes
+        ),
+    )
     if len(survey.tenants) > 1:
         write("")
-        write_table(("TENANT", "JOBS", "DEVICE HOURS"), (
-            (row.name or "-", f"{row.jobs:,}", f"{row.demand / 3600:,.1f}") for row in survey.tenants
-        ))  # fmt: skip
+        write_table(
+            ("TENANT", "JOBS", "DEVICE HOURS"),
+            ((row.name or "-", f"{row.jobs:,}", f"{row.demand / 3600:,.1f}") for row in survey.tenants),
+        )
 
 
 def _write_formats(output: Output) -> None:
@@ -98,14 +107,20 @@ def _write_formats(output: Output) -> None:
         write_data(
             {
                 "formats": [
-                    {"name": entry.name, "title": entry.title, "unit": entry.unit, "columns": entry.columns,
-                     "origin": entry.origin, "tested_on_published_file": entry.published}
+                    {
+                        "name": entry.name,
+                        "title": entry.title,
+                        "unit": entry.unit,
+                        "columns": entry.columns,
+                        "origin": entry.origin,
+                        "tested_on_published_file": entry.published,
+                    }
                     for entry in FORMATS
                 ],
                 "traces": own,
             },
             output,
-        )  # fmt: skip
+        )
         return
     write_table(
         ("FORMAT", "OF", "UNIT", "TESTED ON"),

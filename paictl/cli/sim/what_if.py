@@ -75,7 +75,8 @@ def what_if(
     config: Annotated[
         list[str] | None,
         typer.Option(
-            "--config", metavar="HIVED",
+            "--config",
+            metavar="HIVED",
             help="Twice: the old and the new hivedscheduler configuration. Once with --from-cluster: the new one; "
             "the old one is the pushed one.",
         ),
@@ -92,7 +93,7 @@ def what_if(
     html: HtmlOption = None,
     reproducible: ReproducibleOption = False,
     output: OutputOption = Output.TABLE,
-) -> None:  # fmt: skip
+) -> None:
     """Simulate jobs under an old and a new configuration, and show which tenants and jobs wait less or more.
 
     The scheduler core decides, as it would in the cluster. A configuration with errors is rejected with the findings
@@ -182,12 +183,21 @@ def _write(given: WhatIf) -> None:
     write_table(
         ("VC", "JOBS", "DEVICES", "MEAN WAIT", "THEN", "P95 WAIT", "THEN", "WAIT LESS", "MORE", "SAME"),
         (
-            (row.vc or "-", number(row.jobs), _arrow(row.promised_before, row.promised_after), span(row.wait_before),
-             span(row.wait_after), span(row.p95_before), span(row.p95_after), number(row.less), number(row.more),
-             number(row.same))
+            (
+                row.vc or "-",
+                number(row.jobs),
+                _arrow(row.promised_before, row.promised_after),
+                span(row.wait_before),
+                span(row.wait_after),
+                span(row.p95_before),
+                span(row.p95_after),
+                number(row.less),
+                number(row.more),
+                number(row.same),
+            )
             for row in given.tenants
         ),
-    )  # fmt: skip
+    )
     _write_jobs("WAITS LESS", given.tenants, "gained")
     _write_jobs("WAITS MORE", given.tenants, "lost")
     write("")

@@ -89,13 +89,18 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
     devices = (body.get("spec") or {}).get("devices") or {}
     constrained = "constraints" if devices.get("constraints") else ""
     return ResourceClaim(
-        namespace=str(about.get("namespace") or ""), name=str(about["name"]), uid=str(about["uid"]),
+        namespace=str(about.get("namespace") or ""),
+        name=str(about["name"]),
+        uid=str(about["uid"]),
         version=str(about.get("resourceVersion") or ""),
         owner=str(owner.get("uid") or "") if owner.get("kind") == "Pod" else "",
         requests=tuple(_request(request, constrained) for request in devices.get("requests") or ()),
-        results=results, reserved=tuple(str(consumer.get("uid")) for consumer in status.get("reservedFor") or ()),
-        protected=FINALIZER in finalizers, finalizers=finalizers, deleting=bool(about.get("deletionTimestamp")),
-    )  # fmt: skip
+        results=results,
+        reserved=tuple(str(consumer.get("uid")) for consumer in status.get("reservedFor") or ()),
+        protected=FINALIZER in finalizers,
+        finalizers=finalizers,
+        deleting=bool(about.get("deletionTimestamp")),
+    )
 
 
 def _request(body: Mapping[str, Any], constrained: str) -> DeviceRequest:
@@ -163,9 +168,12 @@ def check_requests(claims: Sequence[ResourceClaim], pod_uid: str, number: int, c
     asked = sum(request.count for claim in mine for request in claim.requests)
     if asked != number:
         raise ClaimError(
-            text("the pod asks for {number} leaf cells, but its claims for {devices} devices; make them equal",
-                 number=number, devices=asked)
-        )  # fmt: skip
+            text(
+                "the pod asks for {number} leaf cells, but its claims for {devices} devices; make them equal",
+                number=number,
+                devices=asked,
+            )
+        )
 
 
 def assign(

@@ -85,9 +85,13 @@ def extended_claim(pod: Mapping[str, Any], resources: Mapping[str, str]) -> Exte
 
 
 def _shared(
-    index: int, container: Mapping[str, Any], resource: str, class_name: str,
-    later: Sequence[ExtendedRequest], extra: list[ExtendedRequest],
-) -> Iterator[RequestUse]:  # fmt: skip
+    index: int,
+    container: Mapping[str, Any],
+    resource: str,
+    class_name: str,
+    later: Sequence[ExtendedRequest],
+    extra: list[ExtendedRequest],
+) -> Iterator[RequestUse]:
     """The requests that an init container uses: those of `later` containers, then `extra` ones; one is added if all of
     them are too few."""
     wanted = container_limit(container, resource)
@@ -128,11 +132,14 @@ def claim_body(pod: Mapping[str, Any], asked: ExtendedClaim) -> Json:
     ]
     return {
         "metadata": {
-            "name": claim_name(pod), "namespace": about["namespace"], "annotations": {MARK: "true"},
-            "finalizers": [FINALIZER], "ownerReferences": [owner],
+            "name": claim_name(pod),
+            "namespace": about["namespace"],
+            "annotations": {MARK: "true"},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [owner],
         },
         "spec": {"devices": {"requests": exactly}},
-    }  # fmt: skip
+    }
 
 
 def status_patch(pod: Mapping[str, Any], uses: Sequence[RequestUse]) -> Json:

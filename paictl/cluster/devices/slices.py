@@ -184,9 +184,15 @@ def _device(driver: str, pool: str, body: Mapping[str, Any]) -> OfferedDevice:
 
     bus = next((attribute(name) for name in _BUS if name in attributes), "")
     return OfferedDevice(
-        driver, pool, str(body["name"]), bus.lower(), attribute("uuid"), _taint(body.get("taints") or ()),
-        attribute("productName"), attribute("pcieRoot"),
-    )  # fmt: skip
+        driver,
+        pool,
+        str(body["name"]),
+        bus.lower(),
+        attribute("uuid"),
+        _taint(body.get("taints") or ()),
+        attribute("productName"),
+        attribute("pcieRoot"),
+    )
 
 
 def _taint(taints: Iterable[Mapping[str, Any]]) -> str:

@@ -168,9 +168,12 @@ def scene_of(world: World) -> DefragScene:
         closed = windows.closed(world.now, job.job.max_run_time)
         fixed, near = _budget(world, job)
         row = RunningGang(
-            pods.key, tuple(requests[group] for group in sorted(requests)), weight(pods, near_budget=near), fixed,
+            pods.key,
+            tuple(requests[group] for group in sorted(requests)),
+            weight(pods, near_budget=near),
+            fixed,
             closed,
-        )  # fmt: skip
+        )
         gangs.append((row, pods))
     return DefragScene(engine, gangs, windows.closed(world.now, None))
 
@@ -210,11 +213,17 @@ def _pods(world: World, job: LiveJob, group: str, refs: list[tuple[TaskRef, Run]
     number = len(job.status.tasks) if not group else sum(pods for _, pods in first.members)
     place = refs[0][0]
     return GangPods(
-        f"{job.key}/{place.role}[{place.index}]" if group else job.key, job.key, group, job.job.vc, first.priority,
-        guaranteed, sum(len(run.info.devices) for _, run in refs),
+        f"{job.key}/{place.role}[{place.index}]" if group else job.key,
+        job.key,
+        group,
+        job.job.vc,
+        first.priority,
+        guaranteed,
+        sum(len(run.info.devices) for _, run in refs),
         lost_time(began, world.now, job.job.checkpoints),
-        tuple((job.pod(ref).uid, run.info.node) for ref, run in refs), len(refs) == number,
-    )  # fmt: skip
+        tuple((job.pod(ref).uid, run.info.node) for ref, run in refs),
+        len(refs) == number,
+    )
 
 
 def _budget(world: World, job: LiveJob) -> tuple[str, bool]:
@@ -289,8 +298,9 @@ def _ahead(world: World) -> AheadFigures:
         {name: missing for name, (_, missing) in short.items()},
         {vc: (world.epoch + head.at) / 1000 for vc, head in heads.items() if head is not None and head.at is not None},
         {vc: len(line.times()) for vc, line in starts.items()},
-        world.moves, planned_weights(world.moves, now),
-    )  # fmt: skip
+        world.moves,
+        planned_weights(world.moves, now),
+    )
 
 
 def _by_state(number: int, active: int) -> Mapping[str, int]:

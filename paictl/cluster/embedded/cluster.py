@@ -71,8 +71,9 @@ class EmbeddedCluster(WithJobs):
         """Add a maintenance window."""
         start = None if request.start is None else millis_between(self.epoch, request.start)
         nodes = tuple(dict.fromkeys(request.nodes))
-        command = commands.AddWindow(nodes, request.span, start, request.name, request.notice, request.reason,
-                                     request.hold)  # fmt: skip
+        command = commands.AddWindow(
+            nodes, request.span, start, request.name, request.notice, request.reason, request.hold
+        )
 
         def check() -> None:
             if request.hold:
@@ -104,9 +105,16 @@ class EmbeddedCluster(WithJobs):
 
         start = None if request.start is None else millis_between(self.epoch, request.start)
         command = commands.AddReservation(
-            request.span, start, request.vc, request.cells, request.cell_type, tuple(dict.fromkeys(request.nodes)),
-            request.repeat.value, request.name, request.reason,
-        )  # fmt: skip
+            request.span,
+            start,
+            request.vc,
+            request.cells,
+            request.cell_type,
+            tuple(dict.fromkeys(request.nodes)),
+            request.repeat.value,
+            request.name,
+            request.reason,
+        )
         if dry_run:
             with self._world() as world:
                 new = command.reservation(world)
@@ -178,9 +186,13 @@ class EmbeddedCluster(WithJobs):
             return [pushed.version(epoch) for pushed in self._store.configs()]
 
     def push(
-        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        self,
+        files: Mapping[str, str],
+        message: str,
+        *,
+        base: int | None = None,
         secrets: Mapping[str, str] | None = None,  # noqa: ARG002 - imagined services need no password
-    ) -> ConfigVersion:  # fmt: skip
+    ) -> ConfigVersion:
         """Store a new version; running services go on with what they loaded.
 
         Raises `ConflictError` if `base` is given and is not the newest version any more.

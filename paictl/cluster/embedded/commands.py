@@ -294,9 +294,18 @@ class AddReservation(LoggedCommand):
         start = world.now if self.start is None else self.start
         leaf_type, leaves = cell_shape(world.spec(), self.cell_type) if self.vc and self.cell_type else ("", 0)
         return Reservation(
-            self.name or world.reservations.free_name(), start, Millis(start + self.span), self.vc, self.cells,
-            self.cell_type, leaf_type, leaves, self.nodes, Repeat(self.repeat), self.reason,
-        )  # fmt: skip
+            self.name or world.reservations.free_name(),
+            start,
+            Millis(start + self.span),
+            self.vc,
+            self.cells,
+            self.cell_type,
+            leaf_type,
+            leaves,
+            self.nodes,
+            Repeat(self.repeat),
+            self.reason,
+        )
 
     def act(self, world: World) -> object:
         """The reservation."""
@@ -420,10 +429,28 @@ class RunOut(LoggedCommand):
 
 
 _KINDS: Final[tuple[type[LoggedCommand], ...]] = (
-    BringUp, Submit, StopJob, TagJob, SetNode, SetDevices, AddNode, RemoveNode, Push, SetService, RestartServices,
-    WipeService, Tick, RunOut, AddWindow, RemoveWindow, EvictGang, NotePlan, NoteFailure, AddReservation,
+    BringUp,
+    Submit,
+    StopJob,
+    TagJob,
+    SetNode,
+    SetDevices,
+    AddNode,
+    RemoveNode,
+    Push,
+    SetService,
+    RestartServices,
+    WipeService,
+    Tick,
+    RunOut,
+    AddWindow,
+    RemoveWindow,
+    EvictGang,
+    NotePlan,
+    NoteFailure,
+    AddReservation,
     RemoveReservation,
-)  # fmt: skip
+)
 _READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 
 

@@ -51,9 +51,14 @@ class ClusterInFolder:
 
     @classmethod
     def up(
-        cls, folder: Path, command: BringUp, then: Iterable[LoggedCommand] = (), *,
-        clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
-    ) -> Self:  # fmt: skip
+        cls,
+        folder: Path,
+        command: BringUp,
+        then: Iterable[LoggedCommand] = (),
+        *,
+        clock: tuple[float, bool] | None = None,
+        wall: Callable[[], float] = wall_time,
+    ) -> Self:
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
 
         Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
@@ -245,9 +250,13 @@ class ClusterInFolder:
         self._ask(command, lambda _: None)
 
     def _ask(
-        self, command: LoggedCommand, answer: Callable[[WorldViews], Given], check: Callable[[], None] = lambda: None,
-        *, early: bool = False,
-    ) -> Given:  # fmt: skip
+        self,
+        command: LoggedCommand,
+        answer: Callable[[WorldViews], Given],
+        check: Callable[[], None] = lambda: None,
+        *,
+        early: bool = False,
+    ) -> Given:
         """Carry a command out in one transaction; `answer` is asked before the state is stored.
 
         `early` before a clock that runs out does: afterwards what was added may be over.
@@ -272,10 +281,13 @@ class ClusterInFolder:
         """Raise `ClusterError` if more would be kept of a user than may be; asked before anything is committed."""
         rules = views.world.sharing.rules
         if refusal := rules.history_limits.refusal(user, self._store.kept().get(user, 0)):
-            raise ClusterError(refusal, hint=text(
-                "put large scripts into a storage or an image; an administrator can raise history-limits in the "
-                "section sharing"
-            ))  # fmt: skip
+            raise ClusterError(
+                refusal,
+                hint=text(
+                    "put large scripts into a storage or an image; an administrator can raise history-limits in the "
+                    "section sharing"
+                ),
+            )
 
     def _read_world(self) -> World:
         """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""

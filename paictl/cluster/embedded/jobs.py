@@ -204,22 +204,31 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         "durations": job.durations,
         "submitted": job.submitted,
         "status": {
-            "state": status.state.value, "attempt": status.attempt, "counted": status.counted,
+            "state": status.state.value,
+            "attempt": status.attempt,
+            "counted": status.counted,
             "tasks": [[t.role, t.index, t.state.value, t.incarnation, t.retries, t.counted] for t in status.tasks],
         },
         "started": job.started,
         "ended": job.ended,
         "preemptions": job.preemptions,
         "runs": [
-            [*place, run.incarnation, run.started, bind_info_json(run.info), run.ended, run.reason,
-             *([run.isolation] if run.isolation else [])]
+            [
+                *place,
+                run.incarnation,
+                run.started,
+                bind_info_json(run.info),
+                run.ended,
+                run.reason,
+                *([run.isolation] if run.isolation else []),
+            ]
             for place, run in job.runs.items()
         ],
         "demoted_by": job.demoted_by,
         **({"stopped_for": job.stopped_for} if job.stopped_for else {}),
         **({"repairs": [astuple(repair) for repair in job.repairs]} if job.repairs else {}),
         **({"tags": list(job.tags)} if job.tags else {}),
-    }  # fmt: skip
+    }
 
 
 def load_job(data: Mapping[str, Any]) -> LiveJob:
@@ -258,16 +267,25 @@ def _in_order(data: Mapping[str, Any], tasks: Iterable[TaskStatus]) -> Mapping[s
 def dump_plan(plan: JobPlan) -> dict[str, Any]:
     """A plan as JSON values; kept because the configuration it was made with may change while the job runs."""
     return {
-        "job": plan.job, "user": plan.user, "vc": plan.vc, "priority": plan.priority, "gang": plan.gang,
+        "job": plan.job,
+        "user": plan.user,
+        "vc": plan.vc,
+        "priority": plan.priority,
+        "gang": plan.gang,
         "groups": [asdict(group) for group in plan.groups.values()],
         "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group] for pod in plan.pods],
-    }  # fmt: skip
+    }
 
 
 def load_plan(data: Mapping[str, Any]) -> JobPlan:
     """The inverse of `dump_plan`."""
     groups = [GroupPlan(**{**row, "members": tuple(map(tuple, row["members"]))}) for row in data["groups"]]
     return JobPlan(
-        data["job"], data["user"], data["vc"], data["priority"], data["gang"],
-        {group.name: group for group in groups}, tuple(Pod(*row) for row in data["pods"]),
-    )  # fmt: skip
+        data["job"],
+        data["user"],
+        data["vc"],
+        data["priority"],
+        data["gang"],
+        {group.name: group for group in groups},
+        tuple(Pod(*row) for row in data["pods"]),
+    )

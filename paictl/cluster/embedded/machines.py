@@ -145,11 +145,15 @@ class Machines:
         """All machines as JSON values."""
         return [
             {
-                "machine": asdict(node.machine), "since": node.since, "cordoned": node.cordoned, "failed": node.failed,
-                "bad_devices": list(node.bad_devices), "bad_since": list(node.bad_since),
+                "machine": asdict(node.machine),
+                "since": node.since,
+                "cordoned": node.cordoned,
+                "failed": node.failed,
+                "bad_devices": list(node.bad_devices),
+                "bad_since": list(node.bad_since),
             }
             for node in self
-        ]  # fmt: skip
+        ]
 
     def load(self, rows: list[dict[str, Any]]) -> None:
         """The inverse of `dump`."""
@@ -183,8 +187,9 @@ class WithHardware:
         if (engine := self.dispatcher.engine) is None:
             return {}
         tree = engine.state.physical
-        by_node = {name: max(tree.chains[tree.chain[cell]].instances for cell in cells)
-                 for name, cells in tree.nodes.items()}  # fmt: skip
+        by_node = {
+            name: max(tree.chains[tree.chain[cell]].instances for cell in cells) for name, cells in tree.nodes.items()
+        }
         return {name: instances for name, instances in by_node.items() if instances}
 
     def _device_names(self, node: str, devices: Iterable[int]) -> list[str]:
@@ -241,9 +246,11 @@ class WithHardware:
         if not changed:
             return new
         self._say(
-            EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED, f"node/{name}",
-            listed(f"device {device}" for device in self._device_names(name, changed)), devices=changed,
-        )  # fmt: skip
+            EventKind.DEVICE_FAILED if broken else EventKind.DEVICE_HEALED,
+            f"node/{name}",
+            listed(f"device {device}" for device in self._device_names(name, changed)),
+            devices=changed,
+        )
         for device in changed:
             self.dispatcher.report_device(name, device, not broken, self.loop.now / 1000)
         self._settle()
@@ -282,9 +289,11 @@ class WithHardware:
         """The pods on a node are lost, or with `members` those of which the rest of the gang keeps running."""
         uids = [
             job.pod(ref).uid
-            for job in self.jobs.values() if job.job.repairs or not members
-            for ref, run in job.running() if run.info.node == node
-        ]  # fmt: skip
+            for job in self.jobs.values()
+            if job.job.repairs or not members
+            for ref, run in job.running()
+            if run.info.node == node
+        ]
         for uid in uids:
             if uid in self.pods:
                 self._pod_over(uid, PodChange.LOST, reason)

@@ -257,12 +257,16 @@ class WorldSharing:
                 recent[vc] += amount
         return SharingFigures(
             tuple(rules.budgets.states(self.used())) if rules.budgets else (),
-            tuple((vc, user, devices, most) for (vc, user), devices in sorted(self.held().items())
-                  if (most := rules.limits.of(vc, user)) is not None),
+            tuple(
+                (vc, user, devices, most)
+                for (vc, user), devices in sorted(self.held().items())
+                if (most := rules.limits.of(vc, user)) is not None
+            ),
             tuple((vc, borrowed.get(vc, 0), most) for vc, most in sorted(rules.borrowing.devices.items())),
             tuple((vc, lendable.get(vc, 0), most) for vc, most in sorted(rules.lending.devices.items())),
-            recent, tuple(rules.departments.use(promised, used)),
-        )  # fmt: skip
+            recent,
+            tuple(rules.departments.use(promised, used)),
+        )
 
     # --- who is preempted
 
@@ -348,8 +352,9 @@ class WorldSharing:
     def promised_starts(self) -> tuple[PromisedStart, ...]:
         """The gangs that wait and were promised a start, by that instant."""
         owners = {group: job.key for job in self._world.jobs.values() for group in job.plan.groups}
-        waiting = ((at, owners.get(group, group)) for group, at in self._starts.items()
-                   if self._world.dispatcher.vc_of(group))  # fmt: skip
+        waiting = (
+            (at, owners.get(group, group)) for group, at in self._starts.items() if self._world.dispatcher.vc_of(group)
+        )
         return tuple(PromisedStart(job, instant(self.epoch, at)) for at, job in sorted(waiting))
 
     def _tell_lost(self, starts: Mapping[str, Millis]) -> None:
@@ -460,9 +465,15 @@ class WorldSharing:
         elif now != before:
             self._levels[key] = now
             self._say(
-                _KINDS[state.level], state.subject, str(state.sentence), hours=state.used / HOUR,
-                budget=state.budget.hours, level=state.level.value, vc=state.budget.vc, user=state.user,
-            )  # fmt: skip
+                _KINDS[state.level],
+                state.subject,
+                str(state.sentence),
+                hours=state.used / HOUR,
+                budget=state.budget.hours,
+                level=state.level.value,
+                vc=state.budget.vc,
+                user=state.user,
+            )
 
     def _anew(self, request: PodRequest) -> bool:
         """Whether a gang can go on when the next month begins, as nothing but budgets that have hours holds it back."""

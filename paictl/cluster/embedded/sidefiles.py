@@ -147,9 +147,10 @@ def _opened(path: Path) -> sqlite3.Connection:
             db.executescript(_TABLES)
         elif version != _SCHEMA:
             raise ClusterError(
-                "the users of this cluster were stored by another version of paictl", where=str(path),
+                "the users of this cluster were stored by another version of paictl",
+                where=str(path),
                 hint="use it with that version",
-            )  # fmt: skip
+            )
         db.execute("PRAGMA synchronous = FULL")
     except BaseException:
         db.close()

@@ -147,9 +147,10 @@ def dump_node(view: NodeView, epoch: datetime) -> Row:
 def node_from(row: Mapping[str, Any], epoch: datetime) -> NodeView:
     """The inverse of `dump_node`."""
     values = {
-        "machine": machine_from(row["machine"]), "condition": NodeCondition(row["condition"]),
+        "machine": machine_from(row["machine"]),
+        "condition": NodeCondition(row["condition"]),
         **{name: tuple(row[name]) for name in ("pods", "bad_devices", "pods_at_risk")},
-    }  # fmt: skip
+    }
     return NodeView(**{**row, **_instants(row, epoch, _SINCE), **values})
 
 

@@ -144,11 +144,14 @@ class Store:
             raise ClusterError("not a cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
         if version != SCHEMA_VERSION:
             raise ClusterError(
-                i18n.text("was made by another version of paictl "
-                          "(state version {found}, this one reads {schema_version})",
-                          found=version, schema_version=SCHEMA_VERSION),
-                where=str(folder), hint="use it with that version, or take it down: paictl cluster down",
-            )  # fmt: skip
+                i18n.text(
+                    "was made by another version of paictl (state version {found}, this one reads {schema_version})",
+                    found=version,
+                    schema_version=SCHEMA_VERSION,
+                ),
+                where=str(folder),
+                hint="use it with that version, or take it down: paictl cluster down",
+            )
         return store
 
     @classmethod
@@ -383,8 +386,9 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None,
-                             check_same_thread=False)  # fmt: skip
+        db = sqlite3.connect(
+            f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None, check_same_thread=False
+        )
         db.execute("SELECT 1 FROM meta")
     return db
 
@@ -453,9 +457,10 @@ def explained(folder: Path, file: str = FILE) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
-            i18n.text("the cluster's folder cannot be used: {reason}", reason=reason), where=str(folder),
+            i18n.text("the cluster's folder cannot be used: {reason}", reason=reason),
+            where=str(folder),
             hint="free some space, check permissions, or choose another with --state DIR",
-        ) from None  # fmt: skip
+        ) from None
 
 
 _DOWN = "it cannot be mended: take it down: paictl cluster down, and bring a new one up"

@@ -76,16 +76,25 @@ class WorldViews:
         kept = Windows((*world.windows, *world.reservations.holds(now))).held(now)
         return [
             NodeView(
-                node.machine, node.condition, instant(self._epoch, node.since), used.get(name, 0),
+                node.machine,
+                node.condition,
+                instant(self._epoch, node.since),
+                used.get(name, 0),
                 tuple(pods.get(name, ())),
-                f"in maintenance ({closed[name].name})" if name in closed
-                else f"kept free of new pods ({kept[name].name})" if name in kept
-                else NO_CELL if cells is not None and role is NodeRole.WORKER and name not in cells else "",
-                node.bad_devices, tuple(at_risk.get(name, ())), instances=divided.get(name, 0),
+                f"in maintenance ({closed[name].name})"
+                if name in closed
+                else f"kept free of new pods ({kept[name].name})"
+                if name in kept
+                else NO_CELL
+                if cells is not None and role is NodeRole.WORKER and name not in cells
+                else "",
+                node.bad_devices,
+                tuple(at_risk.get(name, ())),
+                instances=divided.get(name, 0),
             )
             for node in world.machines
             for name, role in [(node.machine.name, node.machine.role)]
-        ]  # fmt: skip
+        ]
 
     def _pods(self) -> tuple[dict[str, list[str]], dict[str, list[str]], dict[str, int]]:
         """By node: the pods that run there, those of them on broken devices, and how many devices they have."""
@@ -285,9 +294,14 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
 
 def _repair(known: TaskRepair, epoch: datetime) -> MemberRepair:
     return MemberRepair(
-        known.role, known.index, instant(epoch, known.lost), known.before, known.reason, _when(epoch, known.back),
+        known.role,
+        known.index,
+        instant(epoch, known.lost),
+        known.before,
+        known.reason,
+        _when(epoch, known.back),
         known.node,
-    )  # fmt: skip
+    )
 
 
 def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:

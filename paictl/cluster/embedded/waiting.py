@@ -54,9 +54,14 @@ class Bucket:
 def signature(request: PodRequest) -> Signature:
     """What two requests have in common if they must get the same answer; the VC is None where no quota is used."""
     return (
-        request.vc if request.guaranteed else None, request.priority, request.members, request.leaf_type,
-        request.pinned_id, request.lazy_preemption, request.ignore_suggested,
-    )  # fmt: skip
+        request.vc if request.guaranteed else None,
+        request.priority,
+        request.members,
+        request.leaf_type,
+        request.pinned_id,
+        request.lazy_preemption,
+        request.ignore_suggested,
+    )
 
 
 class WaitingGangs:

@@ -104,8 +104,14 @@ class WithWindows:
                 message = (
                     f"{window_words(window)}: it must leave {', '.join(nodes)} then, and will start again elsewhere"
                 )
-                self._say(EventKind.MAINTENANCE_PLANNED, f"job/{key}", message, window=window.name, nodes=nodes,
-                          reason=window.reason)  # fmt: skip
+                self._say(
+                    EventKind.MAINTENANCE_PLANNED,
+                    f"job/{key}",
+                    message,
+                    window=window.name,
+                    nodes=nodes,
+                    reason=window.reason,
+                )
         elif timer.kind == WINDOW_BEGIN:
             for node in window.nodes:
                 self._say(
@@ -289,9 +295,10 @@ class WithReservations:
         now = self.loop.now
         moments = [(at, active) for at, active in self.reservations.moments(known.vc, now) if at == now]
         return [
-            (clash.reservation.cells, clash.kept) for clash in kept.short(foresight, known.vc, moments)
+            (clash.reservation.cells, clash.kept)
+            for clash in kept.short(foresight, known.vc, moments)
             if clash.reservation.name == known.name
-        ]  # fmt: skip
+        ]
 
 
 def _data(known: Reservation) -> dict[str, object]:

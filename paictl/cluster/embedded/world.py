@@ -185,9 +185,14 @@ class World(WithWindows, WithReservations, WithHardware):
                 self.book_pod(job, ref, job.runs[ref.role, ref.index])
                 devices = isolation or ",".join(map(str, info.devices))
                 self._say(
-                    EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
-                    node=info.node, devices=list(info.devices), **({"isolation": isolation} if isolation else {}),
-                )  # fmt: skip
+                    EventKind.STARTED,
+                    f"job/{key}",
+                    f"{_task(ref)} runs on {info.node}, devices {devices}",
+                    ref,
+                    node=info.node,
+                    devices=list(info.devices),
+                    **({"isolation": isolation} if isolation else {}),
+                )
                 duration = job.durations[ref.role]
                 if duration is not None:
                     shortest = shortest_seconds(lifecycle.counted_retries(job.job, job.status, ref))
@@ -213,9 +218,14 @@ class World(WithWindows, WithReservations, WithHardware):
             f"{repair.node} instead of {repair.before}" if repair.before not in (None, "", repair.node) else repair.node
         )
         self._say(
-            EventKind.REPAIRED, f"job/{job.key}", f"{_task(ref)} runs on {where}, {seconds:g} s after it was lost", ref,
-            node=repair.node, before=repair.before, seconds=seconds,
-        )  # fmt: skip
+            EventKind.REPAIRED,
+            f"job/{job.key}",
+            f"{_task(ref)} runs on {where}, {seconds:g} s after it was lost",
+            ref,
+            node=repair.node,
+            before=repair.before,
+            seconds=seconds,
+        )
 
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
@@ -237,9 +247,10 @@ class World(WithWindows, WithReservations, WithHardware):
         request, info = job.request(ref), run.info
         sku, guaranteed = self.dispatcher.leaf_type(info.chain), self.dispatcher.guaranteed(request.group)
         self.usage.place(
-            Holding(request.uid, request.group, job.job.vc, job.key, sku, len(info.devices),
-                    ((run.started, guaranteed),))
-        )  # fmt: skip
+            Holding(
+                request.uid, request.group, job.job.vc, job.key, sku, len(info.devices), ((run.started, guaranteed),)
+            )
+        )
 
     def _forget_pod(self, key: str, ref: TaskRef, reason: str, *, lost: bool) -> bool:
         """A pod is gone, with `lost` before its work was done; returns whether it ran."""
@@ -327,9 +338,13 @@ class World(WithWindows, WithReservations, WithHardware):
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
             self._say(
-                EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}",
-                tasks=tasks, vc=job.job.vc, priority=job.job.priority_class,
-            )  # fmt: skip
+                EventKind.SUBMITTED,
+                f"job/{job.key}",
+                f"to {job.job.vc} as {job.job.priority_class}",
+                tasks=tasks,
+                vc=job.job.vc,
+                priority=job.job.priority_class,
+            )
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
@@ -394,12 +409,16 @@ class World(WithWindows, WithReservations, WithHardware):
         self.services.need(API)
         self.services.need(CONTROLLER)
         job = self.jobs.get(key)
-        uids = [
-            job.pod(ref).uid for ref, _ in job.running() if not group or job.request(ref).group == group
-        ] if job is not None else []  # fmt: skip
+        uids = (
+            [job.pod(ref).uid for ref, _ in job.running() if not group or job.request(ref).group == group]
+            if job is not None
+            else []
+        )
         if not uids:
-            raise ConflictError(text("no pod of {gang} is running any more", gang=group or key),
-                                hint=text("the cluster has changed since; make a new plan"))  # fmt: skip
+            raise ConflictError(
+                text("no pod of {gang} is running any more", gang=group or key),
+                hint=text("the cluster has changed since; make a new plan"),
+            )
         for uid in uids:
             if uid in self.pods:  # the others of a gang end with the first
                 self._pod_over(uid, PodChange.LOST, reason)

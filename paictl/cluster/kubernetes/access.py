@@ -174,10 +174,13 @@ class KubernetesAccess:
                 raise ClusterError(
                     text(
                         "pods of {space} can use {subject}, which has the rights of {role} through {binding}",
-                        space=request.namespace, subject=right.subject, role=right.role, binding=right.binding,
+                        space=request.namespace,
+                        subject=right.subject,
+                        role=right.role,
+                        binding=right.binding,
                     ),
                     hint=text("remove that binding, or choose another namespace for the tenant"),
-                )  # fmt: skip
+                )
 
     def _try(self, request: AccessRequest) -> None:
         """Have the server check all that will be written, and change nothing."""
@@ -205,19 +208,28 @@ class KubernetesAccess:
         name = f"paictl-access-{secrets.token_hex(6)}"  # ours, so that it can be deleted if no answer comes
         path = f"{_REQUESTS}/{name}"
         body: Json = {
-            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
             "metadata": {"name": name, "labels": labels("access")},
             "spec": {
-                "request": base64.b64encode(made.request.encode()).decode(), "signerName": _SIGNER,
-                "usages": ["client auth"], "expirationSeconds": int(request.valid.total_seconds()),
+                "request": base64.b64encode(made.request.encode()).decode(),
+                "signerName": _SIGNER,
+                "usages": ["client auth"],
+                "expirationSeconds": int(request.valid.total_seconds()),
             },
-        }  # fmt: skip
+        }
         try:
             pending = self._client.request("POST", _REQUESTS, body)
-            pending["status"] = {"conditions": [{
-                "type": "Approved", "status": "True", "reason": "paictl",
-                "message": f"access of {request.user}, given with paictl cluster kubeconfig add",
-            }]}  # fmt: skip
+            pending["status"] = {
+                "conditions": [
+                    {
+                        "type": "Approved",
+                        "status": "True",
+                        "reason": "paictl",
+                        "message": f"access of {request.user}, given with paictl cluster kubeconfig add",
+                    }
+                ]
+            }
             self._client.request("PUT", f"{path}/approval", pending)
             return self._awaited(path, timeout)
         finally:
@@ -313,13 +325,15 @@ class KubernetesAccess:
         login = {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
         return yaml.safe_dump(
             {
-                "apiVersion": "v1", "kind": "Config", "current-context": context,
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": context,
                 "clusters": [{"name": self._known_as, "cluster": server}],
                 "contexts": [{"name": context, "context": inner}],
                 "users": [{"name": context, "user": login}],
             },
             sort_keys=False,
-        )  # fmt: skip
+        )
 
 
 def _quietly(step: Callable[[], object]) -> None:

@@ -44,9 +44,13 @@ class SchedulingReader:
     """Looks at one cluster, by the configuration that its scheduler has `loaded`, else by the newest."""
 
     def __init__(
-        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None],
+        self,
+        client: KubeClient,
+        store: VersionStore,
+        jobs: JobStore,
+        loaded: Callable[[], int | None],
         windows: WindowStore,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client = client
         self._store = store
         self._jobs = jobs

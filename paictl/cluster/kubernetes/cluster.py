@@ -185,8 +185,8 @@ class KubernetesCluster:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
             text("{name} must be added on its own", name=machine.name),
-            hint="give the host lists: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
-        )  # fmt: skip
+            hint="give the host lists: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
+        )
 
     def remove_node(self, name: str) -> None:
         """Not through Kubernetes alone: a machine that is only struck off the list comes back."""
@@ -485,9 +485,13 @@ class KubernetesCluster:
             return self._store.versions()
 
     def push(
-        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        self,
+        files: Mapping[str, str],
+        message: str,
+        *,
+        base: int | None = None,
         secrets: Mapping[str, str] | None = None,
-    ) -> ConfigVersion:  # fmt: skip
+    ) -> ConfigVersion:
         """Store a new version, secrets in a Secret of its own; as the port says."""
         with cluster_errors():
             return self._pusher.push(files, message, self.name, base=base, secrets=secrets or {})
@@ -498,8 +502,9 @@ class KubernetesCluster:
             pages = [page for _, page in self._client.list("/api/v1/namespaces")]
         written = {
             str(space["metadata"]["name"]): str((space["metadata"].get("annotations") or {}).get(GRANTED, ""))
-            for page in pages for space in page
-        }  # fmt: skip
+            for page in pages
+            for space in page
+        }
         return {name: tuple(part.strip() for part in vcs.split(",")) for name, vcs in written.items() if vcs}
 
     @property
@@ -572,9 +577,10 @@ class KubernetesCluster:
             data = (config_map or {}).get("data") or {}
             if not data:
                 raise ClusterError(
-                    "this cluster has no OpenPAI configuration", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
+                    "this cluster has no OpenPAI configuration",
+                    where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
                     hint="for paictl's own configuration, omit --from-openpai",
-                )  # fmt: skip
+                )
             return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
 
     def _openpai_id(self) -> str:

@@ -54,11 +54,18 @@ def scene_of(
         if not gang.job and not all(map(_controlled, members)):
             fixed = text("its pods have no controller to recreate them")
         closed = windows.closed(now, run_limit(members[0]))
-        rows.append((
-            RunningGang(gang.key, tuple(requests[name] for name in sorted(requests)),
-                        weight(gang, near_budget=near), fixed, closed),
-            gang,
-        ))  # fmt: skip
+        rows.append(
+            (
+                RunningGang(
+                    gang.key,
+                    tuple(requests[name] for name in sorted(requests)),
+                    weight(gang, near_budget=near),
+                    fixed,
+                    closed,
+                ),
+                gang,
+            )
+        )
     return DefragScene(recovered.engine, rows, windows.closed(now, None))
 
 
@@ -104,12 +111,17 @@ def _pods(
     number = sum(pods for group in held for _, pods in group.members)
     running = all((pod.get("status") or {}).get("phase") == "Running" and not _leaves(pod) for pod in members)
     return GangPods(
-        key, job, group, held[0].vc, held[0].priority, any(group.virtual is not None for group in held),
+        key,
+        job,
+        group,
+        held[0].vc,
+        held[0].priority,
+        any(group.virtual is not None for group in held),
         sum(leaves * pods for group in held for leaves, pods in group.members),
         lost_time(began, now, _checkpoint(pai, members[0])),
         tuple((_uid(pod), str(pod["spec"].get("nodeName", ""))) for pod in members),
         running and len(members) == number,
-    )  # fmt: skip
+    )
 
 
 def _uid(pod: Json) -> str:
@@ -169,16 +181,22 @@ def evict(client: KubeClient, gang: GangPods, members: Sequence[Json]) -> None:
     wanted = {uid for uid, _ in gang.pods}
     targets = [
         (str(pod["metadata"].get("namespace", "default")), str(pod["metadata"]["name"]), _uid(pod))
-        for pod in members if _uid(pod) in wanted and not _leaves(pod)
-    ]  # fmt: skip
+        for pod in members
+        if _uid(pod) in wanted and not _leaves(pod)
+    ]
     if len(targets) < len(wanted):
-        raise ConflictError(text("no pod of {gang} is running any more", gang=gang.key) if not targets
-                            else text("some pods of {gang} are gone", gang=gang.key),
-                            hint=text("the cluster has changed since; make a new plan"))  # fmt: skip
+        raise ConflictError(
+            text("no pod of {gang} is running any more", gang=gang.key)
+            if not targets
+            else text("some pods of {gang} are gone", gang=gang.key),
+            hint=text("the cluster has changed since; make a new plan"),
+        )
     refused = {
-        pod: why for pod in targets for answer, why in [pods.evict(client, *pod, only_ask=True)]
+        pod: why
+        for pod in targets
+        for answer, why in [pods.evict(client, *pod, only_ask=True)]
         if answer is Eviction.REFUSED
-    }  # fmt: skip
+    }
     if not refused and len(targets) > 1:
         refused = budgets.overdrawn(client, targets)
     if refused:

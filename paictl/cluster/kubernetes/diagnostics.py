@@ -135,9 +135,7 @@ class _Reader:
                 self._bytes += len(written)
                 if self._bytes <= most:
                     content = written.decode(errors="replace")
-                    return ContainerLog(
-                        wanted.namespace, wanted.pod, wanted.container, wanted.previous, content, cut
-                    )  # fmt: skip
+                    return ContainerLog(wanted.namespace, wanted.pod, wanted.container, wanted.previous, content, cut)
         self._missing[wanted.label] = text("skipped: the {size} MiB log limit was reached", size=most >> 20)
         return None
 
@@ -299,31 +297,44 @@ def pod_state(pod: Json) -> Json:
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     resources = {container["name"]: container.get("resources") for container in containers}
     return {
-        "namespace": about["namespace"], "name": about["name"], "service": (about.get("labels") or {}).get(SERVICE),
-        "owner": f"{owner['kind']}/{owner['name']}" if owner else None, "created": about.get("creationTimestamp"),
-        "deleted": about.get("deletionTimestamp"), "node": spec.get("nodeName"),
+        "namespace": about["namespace"],
+        "name": about["name"],
+        "service": (about.get("labels") or {}).get(SERVICE),
+        "owner": f"{owner['kind']}/{owner['name']}" if owner else None,
+        "created": about.get("creationTimestamp"),
+        "deleted": about.get("deletionTimestamp"),
+        "node": spec.get("nodeName"),
         **{key: status.get(key) for key in ("phase", "reason", "message", "startTime", "qosClass")},
         "conditions": status.get("conditions") or [],
         "containers": [
             {
-                "name": status.get("name"), "image": status.get("image"), "imageID": status.get("imageID"),
-                "ready": status.get("ready"), "restarts": status.get("restartCount"), "state": status.get("state"),
-                "last_state": status.get("lastState"), "resources": resources.get(status.get("name")),
+                "name": status.get("name"),
+                "image": status.get("image"),
+                "imageID": status.get("imageID"),
+                "ready": status.get("ready"),
+                "restarts": status.get("restartCount"),
+                "state": status.get("state"),
+                "last_state": status.get("lastState"),
+                "resources": resources.get(status.get("name")),
             }
             for status in _statuses(pod)
         ],
-    }  # fmt: skip
+    }
 
 
 def _event(event: Json) -> Json:
     about: Json = event.get("involvedObject") or {}
     series = event.get("series") or {}
     return {
-        "at": _when(event) or None, "type": event.get("type"), "reason": event.get("reason"),
-        "namespace": about.get("namespace"), "object": f"{about.get('kind')}/{about.get('name')}",
-        "message": event.get("message"), "count": series.get("count") or event.get("count"),
+        "at": _when(event) or None,
+        "type": event.get("type"),
+        "reason": event.get("reason"),
+        "namespace": about.get("namespace"),
+        "object": f"{about.get('kind')}/{about.get('name')}",
+        "message": event.get("message"),
+        "count": series.get("count") or event.get("count"),
         "source": event.get("reportingComponent") or (event.get("source") or {}).get("component"),
-    }  # fmt: skip
+    }
 
 
 def _when(event: Json) -> str:

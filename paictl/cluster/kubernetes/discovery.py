@@ -29,9 +29,12 @@ from paictl.units import exact_quantity
 from paictl.workload.sku import DEVICES
 
 MODELS: Final = (
-    "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product", "habana.ai/hpu.product",
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "gpu.intel.com/product",
+    "habana.ai/hpu.product",
     "cloud.google.com/gke-accelerator",
-)  # fmt: skip
+)
 """Labels of nodes that name the model of their devices, by who sets them: GPU feature discovery and its like."""
 _SHARED: Final = "nvidia.com/gpu.replicas"
 _STRATEGY: Final = "nvidia.com/mig.strategy"
@@ -196,10 +199,13 @@ class _Reader:
                 if resource.get("name") in DEVICES
             ]
             asks = [
-                Ask(_count(resource.get("nominalQuota")), str(resource["name"]),
-                    {str(k): str(v) for k, v in (flavors.get(flavor, {}).get("nodeLabels") or {}).items()})
+                Ask(
+                    _count(resource.get("nominalQuota")),
+                    str(resource["name"]),
+                    {str(k): str(v) for k, v in (flavors.get(flavor, {}).get("nodeLabels") or {}).items()},
+                )
                 for flavor, resource in given
-            ]  # fmt: skip
+            ]
             lost = [key for key in ("borrowingLimit", "lendingLimit") if any(key in resource for _, resource in given)]
             lost += [key for key in ("cohort", "cohortName", "fairSharing", "preemption") if spec.get(key)]
             if share := self._share("ClusterQueue", name, asks, spaces[name], lost):

@@ -68,9 +68,7 @@ class JobStore:
 
     # --- submitting
 
-    def submit(
-        self, requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: datetime
-    ) -> list[JobView]:  # fmt: skip
+    def submit(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: datetime) -> list[JobView]:
         """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.
@@ -98,8 +96,9 @@ class JobStore:
                 refuse_many_tasks(limits, plans, lambda user: self._tasks_then(user, keys, version))
         except ClusterError as error:
             if left := self._take_back(keys):
-                error.hint = text("{jobs} were accepted all the same; to end each: paictl job stop USER~NAME",
-                                  jobs=listed(left))  # fmt: skip
+                error.hint = text(
+                    "{jobs} were accepted all the same; to end each: paictl job stop USER~NAME", jobs=listed(left)
+                )
             raise
         return made
 
@@ -344,8 +343,12 @@ def _does_not_run(key: str, task: TaskPlace, phase: str) -> ClusterError:
 def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
     message = text("task {task} of {job} has no container yet, so there is no output", task=task, job=pai.key)
     if reason:
-        message = text("task {task} of {job} has no container yet, so there is no output: {reason}", task=task,
-                    job=pai.key, reason=reason)  # fmt: skip
+        message = text(
+            "task {task} of {job} has no container yet, so there is no output: {reason}",
+            task=task,
+            job=pai.key,
+            reason=reason,
+        )
     hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=pai.key)
     ended = pai.record is not None and pai.record.closed
     return (ClusterError if ended else NotStartedError)(message, hint=hint)
@@ -362,6 +365,7 @@ def _refuse_huge(taken: AdmittedJob) -> None:
 
 def _no_resource() -> ClusterError:
     return ClusterError(
-        text("this cluster cannot run jobs yet"), where="paijobs.paictl.io",
+        text("this cluster cannot run jobs yet"),
+        where="paijobs.paictl.io",
         hint=text("start the job controller: paictl service start -n frameworkcontroller"),
-    )  # fmt: skip
+    )

@@ -42,10 +42,17 @@ def view_of(pai: PaiJob, pods: Iterable[PodSummary], number: int = 0, *, tasks: 
     record = pai.record
     present = present_pods(pai, pods)
     view = JobView(
-        key=pai.key, vc=pai.vc, priority=pai.priority, state=JobState.WAITING, submitted=pai.submitted,
-        devices=pai.asked, number=number, pod=alike(pai.sizes), reason=DAMAGED if pai.damaged else NOT_SEEN,
+        key=pai.key,
+        vc=pai.vc,
+        priority=pai.priority,
+        state=JobState.WAITING,
+        submitted=pai.submitted,
+        devices=pai.asked,
+        number=number,
+        pod=alike(pai.sizes),
+        reason=DAMAGED if pai.damaged else NOT_SEEN,
         tags=pai.tags,
-    )  # fmt: skip
+    )
     if record is None:
         return replace(view, state=JobState.STOPPED, reason="") if pai.stopped else view
     return replace(
@@ -252,9 +259,7 @@ def _started(place: int, key: str, pod: Mapping[str, Any], at: datetime, run: La
     return _Row(at, _Turn.BEGINS, place, EventKind.STARTED, key, message, data, pod["role"], pod["index"])
 
 
-def _ended(
-    place: int, key: str, data: dict[str, Any], at: datetime, started: datetime, kind: EventKind
-) -> _Row:  # fmt: skip
+def _ended(place: int, key: str, data: dict[str, Any], at: datetime, started: datetime, kind: EventKind) -> _Row:
     name = f"{data['role']}[{data['index']}]"
     message = f"{name}: {data['reason']}" if data["reason"] else name
     return _Row(at, _turn(_Turn.ENDS, at, [started]), place, kind, key, message, data, data["role"], data["index"])

@@ -45,15 +45,17 @@ def client_of(pinned: Pinned) -> KubeClient:
             text(
                 "cluster {name} cannot be reached as it was added: {message}", name=pinned.name, message=error.message
             ),
-            where=pinned.kubeconfig, hint=_anew(pinned),
-        ) from None  # fmt: skip
+            where=pinned.kubeconfig,
+            hint=_anew(pinned),
+        ) from None
     changes = changes_since(pinned, client)
     if changes:
         raise ClusterError(
             f"context {pinned.context} is not the cluster any more that was added as {pinned.name}: "
             + "; ".join(changes),
-            where=pinned.kubeconfig, hint=text("nothing was sent; to do it anyway: {command}", command=_anew(pinned)),
-        )  # fmt: skip
+            where=pinned.kubeconfig,
+            hint=text("nothing was sent; to do it anyway: {command}", command=_anew(pinned)),
+        )
     return client
 
 

@@ -108,8 +108,11 @@ def _jobs_namespace(client: KubeClient) -> str:
         return text("namespace {name} does not exist", name=JOBS_NAMESPACE)
     labels = space["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in GUARDED.items()):
-        return text("namespace {name} lacks the label {label}: the device policy does not apply there",
-                    name=JOBS_NAMESPACE, label="paictl.io/cells=enabled")  # fmt: skip
+        return text(
+            "namespace {name} lacks the label {label}: the device policy does not apply there",
+            name=JOBS_NAMESPACE,
+            label="paictl.io/cells=enabled",
+        )
     level = labels.get(ENFORCE, "privileged")
     if level not in ("baseline", "restricted"):
         return text("namespace {name} enforces {level}, not baseline", name=JOBS_NAMESPACE, level=level)

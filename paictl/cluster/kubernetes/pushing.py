@@ -56,9 +56,14 @@ class Pusher:
         self._store = store
 
     def push(
-        self, files: Mapping[str, str], message: str, cluster_id: str, *, base: int | None,
+        self,
+        files: Mapping[str, str],
+        message: str,
+        cluster_id: str,
+        *,
+        base: int | None,
         secrets: Mapping[str, str],
-    ) -> ConfigVersion:  # fmt: skip
+    ) -> ConfigVersion:
         """Store a version; as `Configuration.push`. `cluster_id` becomes the cluster's if this is its first.
 
         Raises `ClusterError` before anything is written for what is too large, or has a seal with a value that neither
@@ -187,11 +192,12 @@ class Pusher:
             raise UnreachableError(
                 text(
                     "it is unknown whether version {number} was stored: {message}",
-                    number=entry.number, message=error.message,
+                    number=entry.number,
+                    message=error.message,
                 ),
                 where=error.where,
                 hint="check before you push again: paictl config history",
-            ) from None  # fmt: skip
+            ) from None
 
     def _is_visible(self, entry: VersionEntry) -> bool:
         with suppress(PaictlError), cluster_errors():  # it still does not answer
@@ -233,9 +239,12 @@ def version_manifest(kind: str, number: int, name: str, data: Mapping[str, str])
     """An object that holds a part of a version."""
     labels = {**LABELS, NUMBER: str(number), "app.kubernetes.io/version": __version__}
     return {
-        "apiVersion": "v1", "kind": kind, "immutable": True, "data": dict(data),
+        "apiVersion": "v1",
+        "kind": kind,
+        "immutable": True,
+        "data": dict(data),
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
-    }  # fmt: skip
+    }
 
 
 def encoded(value: str) -> str:

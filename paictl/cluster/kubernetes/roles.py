@@ -40,15 +40,26 @@ _WORKLOADS: Final = (
     ("policy", ("poddisruptionbudgets",)),
 )
 _VIEW: Final = (
-    _rule("", (
-        "configmaps", "events", "limitranges", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
-        "resourcequotas", "services",
-    ), _READ),
+    _rule(
+        "",
+        (
+            "configmaps",
+            "events",
+            "limitranges",
+            "persistentvolumeclaims",
+            "pods",
+            "pods/log",
+            "pods/status",
+            "resourcequotas",
+            "services",
+        ),
+        _READ,
+    ),
     *(_rule(group, kinds, _READ) for group, kinds in _WORKLOADS),
     _rule("events.k8s.io", ("events",), _READ),
     _rule("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates"), _READ),
     _rule(GROUP, ("paijobs",), _READ),
-)  # fmt: skip
+)
 _RULES: Final[Mapping[AccessRole, tuple[Json, ...]]] = {
     AccessRole.VIEW: _VIEW,
     # Left out on purpose: what goes round the admission policies (pods/binding, pods/ephemeralcontainers, pods/status,
@@ -88,11 +99,13 @@ def cluster_roles(role: AccessRole) -> list[Json]:
         rules[_OPERATOR_SYSTEM] = _SYSTEM_RULES
     return [
         {
-            "apiVersion": f"{_API}/v1", "kind": "ClusterRole",
-            "metadata": {"name": _role_name(name), "labels": labels("access")}, "rules": list(which),
+            "apiVersion": f"{_API}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": _role_name(name), "labels": labels("access")},
+            "rules": list(which),
         }
         for name, which in rules.items()
-    ]  # fmt: skip
+    ]
 
 
 def bindings(request: AccessRequest, until: datetime) -> list[Json]:
@@ -174,12 +187,15 @@ def _role_name(name: str) -> str:
 def _binding(request: AccessRequest, role: str, until: datetime, namespace: str = "") -> Json:
     about: Json = {
         "name": access_binding(request.role.value, request.user),
-        "labels": {**labels("access"), ACCESS_ROLE: request.role.value}, "annotations": marks(until, request),
-    }  # fmt: skip
+        "labels": {**labels("access"), ACCESS_ROLE: request.role.value},
+        "annotations": marks(until, request),
+    }
     if namespace:
         about["namespace"] = namespace
     return {
-        "apiVersion": f"{_API}/v1", "kind": "RoleBinding" if namespace else "ClusterRoleBinding", "metadata": about,
+        "apiVersion": f"{_API}/v1",
+        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+        "metadata": about,
         "roleRef": {"apiGroup": _API, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": _API, "kind": "User", "name": request.user}],
-    }  # fmt: skip
+    }

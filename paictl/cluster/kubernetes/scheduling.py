@@ -97,15 +97,20 @@ class ClusterSnapshot:
 
 
 def picture_of(
-    scene: ClusterSnapshot, configuration: ConfigSnapshot | None, cluster: str, now: datetime, epoch: datetime,
+    scene: ClusterSnapshot,
+    configuration: ConfigSnapshot | None,
+    cluster: str,
+    now: datetime,
+    epoch: datetime,
     events: Sequence[Event] | None = None,
-) -> Picture:  # fmt: skip
+) -> Picture:
     """The picture; with `events` ended jobs and the timeline, too."""
     recovery, note = _state(scene, configuration)
     views = [
-        view_of(pai, scene.seen.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(scene.jobs, 1)
+        view_of(pai, scene.seen.get(pai.name, ()), place, tasks=False)
+        for place, pai in enumerate(scene.jobs, 1)
         if events is not None or not has_ended(pai)  # of 10,000 jobs nearly all have, and their views take 200 ms
-    ]  # fmt: skip
+    ]
     waiting = Counter(view.vc for view in views if view.state is JobState.WAITING)
     inspection = inspect(recovery.engine.state, scene.owners(recovery)) if recovery is not None else None
     return Picture(
@@ -134,9 +139,15 @@ def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tupl
 
 
 def explain_job(
-    scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob, windows: Windows, now: Millis,
-    month: Used | None = None, reservations: Reservations | None = None, lately: RecentUse | None = None,
-) -> JobExplanation:  # fmt: skip
+    scene: ClusterSnapshot,
+    configuration: ConfigSnapshot,
+    pai: PaiJob,
+    windows: Windows,
+    now: Millis,
+    month: Used | None = None,
+    reservations: Reservations | None = None,
+    lately: RecentUse | None = None,
+) -> JobExplanation:
     """What a job does, or why it waits and what would let it run.
 
     Windows and `now` count from 1970; `month` is what was used, `lately` what was used without a guarantee, where that
@@ -160,9 +171,10 @@ def explain_job(
         reasons = [pod.reason for pod in pods if pod.reason]
         return replace(explanation, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     requests = [
-        recovery.readings[pod.uid].request for pod in pods
+        recovery.readings[pod.uid].request
+        for pod in pods
         if not pod.over and not pod.node and pod.uid in recovery.readings
-    ]  # fmt: skip
+    ]
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     if why := obstacle(configuration.sharing, recovery.engine, scene.pods, request, pai.user, month):
         return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
@@ -208,15 +220,20 @@ def _kept_out(
 
 
 def _ahead(
-    scene: ClusterSnapshot, recovery: Recovered, rules: Sharing, request: PodRequest, user: str,
+    scene: ClusterSnapshot,
+    recovery: Recovered,
+    rules: Sharing,
+    request: PodRequest,
+    user: str,
     lately: RecentUse | None,
-) -> LineAhead | None:  # fmt: skip
+) -> LineAhead | None:
     """Whose opportunistic gangs are tried before one, by the pods that there are and what is written of their use."""
     pods = {str(pod["metadata"]["uid"]): pod for pod in scene.pods}
     waiting = (
-        (user_of(pods[uid]), reading.request) for uid, reading in recovery.readings.items()
+        (user_of(pods[uid]), reading.request)
+        for uid, reading in recovery.readings.items()
         if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
-    )  # fmt: skip
+    )
     return line_ahead(rules, recovery.engine, scene.pods, request, user, waiting, lately or {})
 
 
@@ -238,17 +255,21 @@ def _spare(
         return None if pod is None else PodTimes(run_limit(pod), began_at(pod), checkpoint_every(pod))
 
     rules = configuration.sharing
-    sparing = SparingRules(
-        rules.preemption, lambda group: group_times(group, times), lambda: now, rules.departments
-    )  # fmt: skip
+    sparing = SparingRules(rules.preemption, lambda group: group_times(group, times), lambda: now, rules.departments)
     recovery.engine.sparing = sparing
     return waits_for_shield(explanation, recovery.engine, request, sparing, UNIX)
 
 
 def _with_start(
-    explanation: JobExplanation, scene: ClusterSnapshot, recovery: Recovered, configuration: ConfigSnapshot,
-    request: PodRequest, limit: Millis | None, windows: Windows, now: Millis,
-) -> JobExplanation:  # fmt: skip
+    explanation: JobExplanation,
+    scene: ClusterSnapshot,
+    recovery: Recovered,
+    configuration: ConfigSnapshot,
+    request: PodRequest,
+    limit: Millis | None,
+    windows: Windows,
+    now: Millis,
+) -> JobExplanation:
     """When a job starts at the latest, or whom it would delay, by the pods that there are.
 
     A door remembers who was promised a start, which nobody else can know: the first in line here may be another for as
@@ -260,14 +281,17 @@ def _with_start(
     waiting = {
         uid: WaitingPod(reading.request, run_limit(pods[uid]), created_at(pods[uid]))
         for uid, reading in recovery.readings.items()
-        if not (pods[uid].get("spec") or {}).get("nodeName") and not pods[uid]["metadata"].get("deletionTimestamp")
-        and reading.request.vc == request.vc and rules.covers(reading.request)
-    }  # fmt: skip
+        if not (pods[uid].get("spec") or {}).get("nodeName")
+        and not pods[uid]["metadata"].get("deletionTimestamp")
+        and reading.request.vc == request.vc
+        and rules.covers(reading.request)
+    }
 
     held = {
         pod.request.group: bool(obstacle(sharing, recovery.engine, scene.pods, pod.request, user_of(pods[uid]), None))
-        for uid, pod in waiting.items() if sharing
-    }  # fmt: skip
+        for uid, pod in waiting.items()
+        if sharing
+    }
 
     def times(uid: str) -> PodTimes | None:
         return PodTimes(run_limit(pods[uid]), began_at(pods[uid])) if uid in pods else None
@@ -315,8 +339,11 @@ def _exclusion(scene: ClusterSnapshot, recovery: Recovered, request: PodRequest,
     facts = {str(node["metadata"]["name"]): feasibility.node_facts(node) for node in scene.nodes}
 
     def excluding(pods: Mapping[str, int]) -> dict[str, str]:
-        obstacles = {name: feasibility.obstacle(demand, name, facts[name], usage.used(name), count)
-                 for name, count in pods.items() if name in facts}  # fmt: skip
+        obstacles = {
+            name: feasibility.obstacle(demand, name, facts[name], usage.used(name), count)
+            for name, count in pods.items()
+            if name in facts
+        }
         return {name: why for name, why in obstacles.items() if why}
 
     outside = excluding(dict.fromkeys(tree.nodes, 1))
@@ -340,8 +367,10 @@ def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
     assert pai.record is not None  # noqa: S101 - asked before
     name = pod_name(JOBS_NAMESPACE, pai.name)
     if role not in pai.record.scheduling:
-        raise ClusterError(text("the record of job {job} does not say what its tasks ask for", job=pai.key),
-                           hint=text("stop it and submit it again: paictl job stop {job}", job=pai.key))  # fmt: skip
+        raise ClusterError(
+            text("the record of job {job} does not say what its tasks ask for", job=pai.key),
+            hint=text("stop it and submit it again: paictl job stop {job}", job=pai.key),
+        )
     request = read_request(dict(pai.record.scheduling[role]), f"{pai.uid}/{role}", name)
     return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
 

@@ -76,17 +76,23 @@ def used_lately(client: KubeClient, now: datetime) -> RecentUse:
 
 
 def line_ahead(
-    rules: Sharing, engine: Engine, pods: list[dict[str, Any]], request: PodRequest, user: str,
-    waiting: Iterable[tuple[str, PodRequest]], used: RecentUse,
-) -> LineAhead | None:  # fmt: skip
+    rules: Sharing,
+    engine: Engine,
+    pods: list[dict[str, Any]],
+    request: PodRequest,
+    user: str,
+    waiting: Iterable[tuple[str, PodRequest]],
+    used: RecentUse,
+) -> LineAhead | None:
     """Whose opportunistic gangs are tried before one that waits; `waiting` are (user, request) of pods that wait."""
     placed = engine.state.groups.by_name
     if request.guaranteed or request.group in placed:
         return None
     gangs = {
-        candidate.group: (candidate.vc, owner, devices_of(candidate.members)) for owner, candidate in waiting
+        candidate.group: (candidate.vc, owner, devices_of(candidate.members))
+        for owner, candidate in waiting
         if not candidate.guaranteed and candidate.group not in placed
-    }  # fmt: skip
+    }
     turns = _turns(rules, engine, pods, used)
     return turns.ahead((request.vc, user, devices_of(request.members)), gangs.values())
 
@@ -129,9 +135,11 @@ def obstacle(
     """Why a gang may not start now; empty if it may, has its place already, or nobody here can know."""
     if not rules or request.group in engine.state.groups.by_name:
         return ""
-    known = rules if month is not None else Sharing(
-        limits=rules.limits, borrowing=rules.borrowing, spares=rules.spares, lending=rules.lending
-    )  # fmt: skip
+    known = (
+        rules
+        if month is not None
+        else Sharing(limits=rules.limits, borrowing=rules.borrowing, spares=rules.spares, lending=rules.lending)
+    )
     held = held_devices(engine, pods) if rules.limits else {}
     borrowed = borrowed_devices(engine) if rules.borrowing else {}
     lent = lend_use(engine.state) if rules.lending or rules.spares else None
@@ -146,9 +154,15 @@ class ReservedScene:
     """A cluster as its scheduler would find it if it started now, with what is reserved in it."""
 
     def __init__(
-        self, pods: Iterable[Json], owners: Mapping[str, str], recovery: Recovered, configuration: ConfigSnapshot,
-        windows: Windows, reservations: Reservations, now: Millis,
-    ) -> None:  # fmt: skip
+        self,
+        pods: Iterable[Json],
+        owners: Mapping[str, str],
+        recovery: Recovered,
+        configuration: ConfigSnapshot,
+        windows: Windows,
+        reservations: Reservations,
+        now: Millis,
+    ) -> None:
         """`owners` are the jobs of groups; windows, and so all instants, count from 1970."""
         self.configuration = configuration
         self.reservations = reservations

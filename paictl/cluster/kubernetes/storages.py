@@ -93,10 +93,11 @@ class StorageStore:
     def _need_claim(self, storage: Storage) -> None:
         if find(self._client, f"{CLAIMS}/{storage.claim}") is None:
             raise ClusterError(
-                text("no PersistentVolumeClaim {claim!r} in namespace {space}", claim=storage.claim,
-                     space=JOBS_NAMESPACE),
+                text(
+                    "no PersistentVolumeClaim {claim!r} in namespace {space}", claim=storage.claim, space=JOBS_NAMESPACE
+                ),
                 hint=text("create it there, or give --nfs or --smb"),
-            )  # fmt: skip
+            )
 
     def _make(self, made: list[str], storage: Storage, credentials: Credentials | None) -> None:
         """Make the objects of a share, noting the path of each; raises `ConflictError` for one that is there."""
@@ -179,19 +180,24 @@ def _volume_name(storage: Storage) -> str:
 def volume(storage: Storage) -> Json:
     """The PersistentVolume of a share, bound to its claim beforehand; its data are never deleted with it."""
     spec: Json = {
-        "capacity": {"storage": _SIZE}, "accessModes": ["ReadWriteMany"], "persistentVolumeReclaimPolicy": "Retain",
-        "storageClassName": "", "mountOptions": _options(storage),
+        "capacity": {"storage": _SIZE},
+        "accessModes": ["ReadWriteMany"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "",
+        "mountOptions": _options(storage),
         "claimRef": {"namespace": JOBS_NAMESPACE, "name": storage.claim},
-    }  # fmt: skip
+    }
     if storage.kind == NFS:
         server, _, path = storage.address.rpartition(":")
         spec["nfs"] = {"server": server.strip("[]"), "path": path, "readOnly": storage.read_only}
     else:
         spec["csi"] = {
-            "driver": DRIVER, "volumeHandle": f"{_volume_name(storage)}#{storage.address}",
-            "readOnly": storage.read_only, "volumeAttributes": {"source": storage.address},
+            "driver": DRIVER,
+            "volumeHandle": f"{_volume_name(storage)}#{storage.address}",
+            "readOnly": storage.read_only,
+            "volumeAttributes": {"source": storage.address},
             "nodeStageSecretRef": {"name": storage.claim, "namespace": NAMESPACE},
-        }  # fmt: skip
+        }
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": _about(_volume_name(storage)), "spec": spec}
 
 
@@ -209,12 +215,16 @@ def _options(storage: Storage) -> list[str]:
 def claim(storage: Storage) -> Json:
     """The claim of a share, where the pods of jobs are."""
     return {
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": _about(storage.claim, JOBS_NAMESPACE),
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _about(storage.claim, JOBS_NAMESPACE),
         "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": _volume_name(storage),
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": _volume_name(storage),
             "resources": {"requests": {"storage": _SIZE}},
         },
-    }  # fmt: skip
+    }
 
 
 def secret(storage: Storage, credentials: Credentials) -> Json:
@@ -223,9 +233,12 @@ def secret(storage: Storage, credentials: Credentials) -> Json:
     if credentials.domain:
         data["domain"] = credentials.domain
     return {
-        "apiVersion": "v1", "kind": "Secret", "metadata": _about(storage.claim, NAMESPACE), "type": "Opaque",
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _about(storage.claim, NAMESPACE),
+        "type": "Opaque",
         "stringData": data,
-    }  # fmt: skip
+    }
 
 
 def _about(name: str, namespace: str = "") -> Json:

@@ -326,10 +326,14 @@ def _versions_text(head: Head) -> str:
 
 def _row(entry: VersionEntry) -> dict[str, Any]:
     return {
-        "number": entry.number, "at": rfc3339(entry.at), "message": entry.message, "token": entry.token,
-        "size": entry.size, "digest": entry.digest,
+        "number": entry.number,
+        "at": rfc3339(entry.at),
+        "message": entry.message,
+        "token": entry.token,
+        "size": entry.size,
+        "digest": entry.digest,
         "files": {name: [list(piece) for piece in pieces] for name, pieces in entry.index.items()},
-    }  # fmt: skip
+    }
 
 
 def _entry(row: Mapping[str, Any]) -> VersionEntry:

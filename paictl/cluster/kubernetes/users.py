@@ -102,8 +102,11 @@ class KubernetesUsers:
             administrators = {account.name: account for account in self.accounts() if account.admin}
             if name not in administrators:
                 return
-            current = {who: instant for who, instant in noted.items()
-                       if who in administrators and administrators[who].version == instant}  # fmt: skip
+            current = {
+                who: instant
+                for who, instant in noted.items()
+                if who in administrators and administrators[who].version == instant
+            }
             if not administrators.keys() - current.keys() - {name}:
                 if not current.keys() - {name}:
                     raise LastAdministratorError(name)

@@ -86,9 +86,21 @@ def renewed(known: CertificateSet | None, name: str, now: float) -> CertificateS
                 f"[req]\ndistinguished_name=dn\nx509_extensions=ext\n[dn]\n[ext]\n{_EXTENSIONS['ca']}"
             )
             _openssl(
-                folder, "req", "-x509", *_EC, "-days", str(AUTHORITY_DAYS), "-subj", "/CN=paictl hivedscheduler",
-                "-config", "ca.cnf", "-keyout", "ca.key", "-out", "ca.crt",
-            )  # fmt: skip
+                folder,
+                "req",
+                "-x509",
+                *_EC,
+                "-days",
+                str(AUTHORITY_DAYS),
+                "-subj",
+                "/CN=paictl hivedscheduler",
+                "-config",
+                "ca.cnf",
+                "-keyout",
+                "ca.key",
+                "-out",
+                "ca.crt",
+            )
         for role in ("server", "client"):
             _sign(folder, role, name)
         texts = {key: (folder / key.replace("_", ".")).read_text() for key in CertificateSet.__annotations__}
@@ -111,8 +123,9 @@ def kept_in(path: Path, name: str, now: float) -> CertificateSet:
         reason = getattr(error, "strerror", None) or "not the JSON that paictl wrote"
         raise PaictlError(
             f"the kept certificates cannot be read: {reason}",
-            where=str(path), hint="delete the file to have new certificates made",
-        ) from None  # fmt: skip
+            where=str(path),
+            hint="delete the file to have new certificates made",
+        ) from None
     fresh = renewed(known, name, now)
     if fresh != known:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -161,9 +174,24 @@ def _sign(folder: Path, role: str, name: str) -> None:
     (folder / f"{role}.ext").write_text(_EXTENSIONS[role].format(name=name))
     _openssl(folder, "req", "-new", *_EC, "-subj", subject, "-keyout", f"{role}.key", "-out", f"{role}.csr")
     _openssl(
-        folder, "x509", "-req", "-in", f"{role}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-days", str(DAYS),
-        "-set_serial", f"0x{secrets.token_hex(16)}", "-extfile", f"{role}.ext", "-out", f"{role}.crt",
-    )  # fmt: skip
+        folder,
+        "x509",
+        "-req",
+        "-in",
+        f"{role}.csr",
+        "-CA",
+        "ca.crt",
+        "-CAkey",
+        "ca.key",
+        "-days",
+        str(DAYS),
+        "-set_serial",
+        f"0x{secrets.token_hex(16)}",
+        "-extfile",
+        f"{role}.ext",
+        "-out",
+        f"{role}.crt",
+    )
 
 
 def _openssl(folder: Path, *words: str) -> None:
@@ -176,8 +204,13 @@ def _openssl(folder: Path, *words: str) -> None:
 def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 - a fixed program; its arguments name files of this folder
-            ["openssl", *words], cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL  # noqa: S607
-        )  # fmt: skip
+            ["openssl", *words],  # noqa: S607 - found on PATH
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except FileNotFoundError:
         raise PaictlError(
             "openssl is not installed, which makes the certificates of kube-scheduler and the extender",

@@ -91,9 +91,10 @@ class Renderer:
         for manifest in manifests:
             if manifest.kind != "Secret" and SEAL_PREFIX in json.dumps(manifest.body, default=str):
                 raise TemplateError(
-                    f"{manifest.kind} {manifest.name} would hold a secret", where=manifest.source,
+                    f"{manifest.kind} {manifest.name} would hold a secret",
+                    where=manifest.source,
                     hint="secrets belong into objects of kind Secret",
-                )  # fmt: skip
+                )
         return manifests
 
     def settings(self, service: str) -> Mapping[str, Any]:
@@ -124,7 +125,9 @@ class Renderer:
         images = ImageReferences(self._images, inputs.version, sections)
         return {
             "cluster": {
-                "id": inputs.cluster_id, "namespace": inputs.namespace, "jobs_namespace": inputs.jobs_namespace,
+                "id": inputs.cluster_id,
+                "namespace": inputs.namespace,
+                "jobs_namespace": inputs.jobs_namespace,
             },
             "config": merged(self._defaults(service), sections[service]),
             "services": sections,
@@ -138,7 +141,7 @@ class Renderer:
             # never in what hashes are made of: renewed certificates are no change of the configuration
             "certificates": (secrets is not None and inputs.certificates) or PLACEHOLDER,
             "image": images,
-        }  # fmt: skip
+        }
 
     def _node_systems(self, service: str) -> Mapping[str, str] | None:
         """Node → system, asked for only where a driver depends on it; None where there is no cluster to ask."""
@@ -240,9 +243,10 @@ def _opened(value: Any, secrets: Mapping[str, str] | None) -> Any:
     secret = secrets.get(value)
     if secret is None:
         raise PaictlError(
-            "a secret of the configuration is not in the cluster any more", where=STANDARD_NAME,
+            "a secret of the configuration is not in the cluster any more",
+            where=STANDARD_NAME,
             hint="write the secrets themselves into the files and push them: paictl config push",
-        )  # fmt: skip
+        )
     tag, _, text = secret.partition(":")
     return yaml.safe_load(text) if tag not in ("str", "timestamp") else text
 

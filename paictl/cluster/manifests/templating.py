@@ -67,9 +67,12 @@ def _environment(folder: Path) -> Any:
             "the library for templates is not installed (jinja2)", hint="install it: pip install 'paictl[k8s]'"
         ) from None
     environment = jinja2.Environment(  # noqa: S701 - YAML, which has its own quotes
-        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.filters.update(to_yaml=_to_yaml, b64encode=_b64encode, quote=_quote)
     environment.globals["fail"] = _fail
     return environment

@@ -189,10 +189,14 @@ def _leaves(
             how = f"limits of {resource}: {devices}" + (f", {each} to a leaf cell" if each > 1 else "")
             return ceil(devices / each), how
     raise RequestError(
-        name, NO_DEVICES, i18n.text(
+        name,
+        NO_DEVICES,
+        i18n.text(
             "no container asks for devices ({names}, ...); say how many leaf cells by {label}",
-            names=", ".join(rules.devices[:3]), label=LEAF_CELLS),
-    )  # fmt: skip
+            names=", ".join(rules.devices[:3]),
+            label=LEAF_CELLS,
+        ),
+    )
 
 
 def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> None:
@@ -205,11 +209,15 @@ def check_devices(pod: Mapping[str, Any], request: PodRequest, rules: Rules) -> 
         devices = pod_limit(pod, resource)
         if devices > most:
             raise RequestError(
-                request.name, f"{NO_DEVICES}[{resource}]", i18n.text(
+                request.name,
+                f"{NO_DEVICES}[{resource}]",
+                i18n.text(
                     "its containers may use {devices} devices, but its leaf cells have only {most}: ask for more leaf "
                     "cells or set lower limits",
-                    devices=devices, most=most),
-            )  # fmt: skip
+                    devices=devices,
+                    most=most,
+                ),
+            )
 
 
 def _least(request: PodRequest, rules: Rules) -> Fraction:

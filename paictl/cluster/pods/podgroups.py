@@ -63,10 +63,12 @@ def read_group(body: Mapping[str, Any]) -> PodGroup:
     ]
     count = int(gang.get("minCount") or 0)
     return PodGroup(
-        key=f"{about['namespace']}/{about['name']}", uid=str(about["uid"]), size=gang_of(count),
+        key=f"{about['namespace']}/{about['name']}",
+        uid=str(about["uid"]),
+        size=gang_of(count),
         topology=str(topology[0]["key"]) if topology else "",
         condition=(str(conditions[0].get("status")), str(conditions[0].get("message"))) if conditions else ("", ""),
-    )  # fmt: skip
+    )
 
 
 def served(client: KubeClient) -> tuple[str, str]:

@@ -172,10 +172,13 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
     if BIND_INFO not in noted_on(pod):
         if _is_overfull(noted_on(pod)):
             raise RequestError(
-                name, "metadata.annotations",
-                i18n.text("its annotations have more than {most} bytes: it could not be evicted once it has its place",
-                          most=MAX_OWN),
-            )  # fmt: skip
+                name,
+                "metadata.annotations",
+                i18n.text(
+                    "its annotations have more than {most} bytes: it could not be evicted once it has its place",
+                    most=MAX_OWN,
+                ),
+            )
         check_devices(pod, reading.request, rules)
     return reading
 
@@ -187,12 +190,15 @@ def _read(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: PodG
         if VC in noted_on(pod) or (isinstance(labels, dict) and VC in labels):
             return read_labels(pod, uid, name, rules, named)
         raise RequestError(
-            name, SCHEDULING_SPEC.rpartition("/")[2],
+            name,
+            SCHEDULING_SPEC.rpartition("/")[2],
             i18n.text(
                 "the pod has neither this annotation nor a label {vc} (with {size} and {cells} where needed)",
-                vc=VC, size=GROUP_SIZE, cells=LEAF_CELLS,
+                vc=VC,
+                size=GROUP_SIZE,
+                cells=LEAF_CELLS,
             ),
-        )  # fmt: skip
+        )
     if isinstance(text, str) and len(text) > MAX_TEXT:
         raise RequestError(name, SCHEDULING_SPEC.rpartition("/")[2], "the annotation is too long")
     request = parse_request(text, uid, name, parse_text)

@@ -167,9 +167,14 @@ class _Maker:
     def result(self) -> Draft:
         """The draft."""
         return Draft(
-            self.skus, self.types, tuple(self.cells), tuple(self.tenants), tuple(self.questions), tuple(self.remarks),
+            self.skus,
+            self.types,
+            tuple(self.cells),
+            tuple(self.tenants),
+            tuple(self.questions),
+            tuple(self.remarks),
             self.mig,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def leaf_of(node: DiscoveredNode) -> str:

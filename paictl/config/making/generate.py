@@ -278,8 +278,9 @@ def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iter
     if master is _MASTER:
         yield text(
             "{sku}, the master's SKU, has OpenPAI's minimum resources; to set them: --sku 'NAME@{master}=…'",
-            sku=MASTER_SKU, master=masters[0].name,
-        )  # fmt: skip
+            sku=MASTER_SKU,
+            master=masters[0].name,
+        )
     if not hived:
         yield "no hivedscheduler section, because enable_hived_scheduler is false"
     yield text(

@@ -155,9 +155,13 @@ def _head(draft: Draft, cluster: str) -> Iterator[str]:
 
 def _comment(text: str, mark: str = "") -> Iterator[str]:
     yield from textwrap.wrap(
-        text, 110, initial_indent=f"# {mark}", subsequent_indent=f"# {' ' * len(mark)}", break_long_words=False,
+        text,
+        110,
+        initial_indent=f"# {mark}",
+        subsequent_indent=f"# {' ' * len(mark)}",
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def _body(draft: Draft) -> Iterator[str]:

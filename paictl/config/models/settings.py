@@ -21,9 +21,23 @@ NETWORK_DEFAULTS = {"kube_service_addresses": "10.192.0.0/13", "kube_pods_subnet
 
 
 _OF_THE_SYSTEM = (
-    "bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var/lib/containerd",
-    "var/lib/etcd", "var/lib/kubelet", "var/lib/paictl",
-)  # fmt: skip
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib64",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+    "var/lib/containerd",
+    "var/lib/etcd",
+    "var/lib/kubelet",
+    "var/lib/paictl",
+)
 
 
 def belongs_to_the_system(path: str) -> bool:

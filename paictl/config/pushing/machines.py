@@ -164,9 +164,11 @@ def _child_number(document: Document, parent: Cell, name: str) -> tuple[ScalarNo
     alike = [cell for cell in hived(document).cells if cell.type == parent.type]
     number = document.top.at("physicalCluster", "cellTypes", parent.type).scalar("childCellNumber")
     if len(alike) > 1 or number is None or parent.listed != number.value:
-        message = text("{name} is in a cell of type {kind}, and all cells of a type must have the same number "
-                       "of children",
-                       name=name, kind=parent.type)  # fmt: skip
+        message = text(
+            "{name} is in a cell of type {kind}, and all cells of a type must have the same number of children",
+            name=name,
+            kind=parent.type,
+        )
         raise PaictlError(message, where=document.path, hint=_HINT)
     if any(child.address is None for child in parent.children):
         message = text("removing {name} would renumber its sibling cells, which have no cellAddress", name=name)

@@ -171,12 +171,20 @@ class Broken:
             return text(
                 "{cells} cells of type {type} are promised ({vcs}), and each would lose devices: "
                 "{before} devices before, {after} after",
-                cells=self.cells, type=self.type, vcs=self.vcs, before=self.devices[0], after=self.devices[1],
-            )  # fmt: skip
+                cells=self.cells,
+                type=self.type,
+                vcs=self.vcs,
+                before=self.devices[0],
+                after=self.devices[1],
+            )
         return text(
             "{cells} cells of type {type} are promised ({vcs}), and {left} would be left: {missing} too many",
-            cells=self.cells, type=self.type, vcs=self.vcs, left=self.left, missing=self.cells - self.left,
-        )  # fmt: skip
+            cells=self.cells,
+            type=self.type,
+            vcs=self.vcs,
+            left=self.left,
+            missing=self.cells - self.left,
+        )
 
 
 def broken(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Broken, ...]:

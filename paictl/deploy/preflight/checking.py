@@ -209,10 +209,19 @@ def _desired_host(
     promise = promise_of(promises, machine.name)
     settings = deployment.settings
     return DesiredHost(
-        machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
-        promise.devices, promise.leaves, promise.cpus, clock, settings.driver_by_service,
-        instances=promise.instances, profile=promise.profile,
-    )  # fmt: skip
+        machine.name,
+        machine.address,
+        machine.role is Role.MASTER,
+        settings.cluster,
+        settings.swap_allowed,
+        promise.devices,
+        promise.leaves,
+        promise.cpus,
+        clock,
+        settings.driver_by_service,
+        instances=promise.instances,
+        profile=promise.profile,
+    )
 
 
 def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
@@ -259,8 +268,11 @@ def _of_cluster(deployment: Deployment) -> HostChecks:
     verdict = fine(str(count))
     if count % 2 == 0:
         fix = text("add a master to master.csv, or remove one")
-        verdict = fail(str(count), text("use an odd number: {count} tolerate no more failures than {less}",
-                                    count=count, less=count - 1), fix)  # fmt: skip
+        verdict = fail(
+            str(count),
+            text("use an odd number: {count} tolerate no more failures than {less}", count=count, less=count - 1),
+            fix,
+        )
     return HostChecks(CLUSTER, {"masters": verdict})
 
 

@@ -102,8 +102,12 @@ def check_driver(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     if branch < OLDEST_DRIVER:
         return fail(version, expected, _install(facts))
     if facts["gpus"]["nodes"] < len(_nvidia(facts)):
-        finding = text("{version}, {nodes} of {count} devices", version=version, nodes=facts["gpus"]["nodes"],
-                       count=len(_nvidia(facts)))  # fmt: skip
+        finding = text(
+            "{version}, {nodes} of {count} devices",
+            version=version,
+            nodes=facts["gpus"]["nodes"],
+            count=len(_nvidia(facts)),
+        )
         return warn(finding, text("a /dev/nvidiaN for each"), "nvidia-smi -L; nvidia-modprobe -u -c 0")
     return fine(version)
 
@@ -114,8 +118,10 @@ def _check_image(facts: Facts) -> PreflightVerdict:
     systems = [name.removeprefix(begin) for name in load_images() if name.startswith(begin)]
     if system in systems:
         return fine(facts["gpus"]["driver"] or text("none yet: the service gpu-driver installs it"))
-    fix = text("name an image {name} in the section images of services-configuration.yaml, or install a driver",
-               name=f"{begin}{system}")  # fmt: skip
+    fix = text(
+        "name an image {name} in the section images of services-configuration.yaml, or install a driver",
+        name=f"{begin}{system}",
+    )
     return warn(text("no driver image for {system}", system=system), ", ".join(systems), fix)
 
 
@@ -189,10 +195,11 @@ def _check_instances(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     divided: list[list[list[Any]]] = facts["gpus"].get("instances") or []
     missing: list[list[list[Any]]] = [[]] * (len(_nvidia(facts)) - len(divided))
     wrong = {
-        gpu: instances for gpu, instances in enumerate([*divided, *missing])
+        gpu: instances
+        for gpu, instances in enumerate([*divided, *missing])
         if [index for index, _ in instances] != list(range(desired.instances))
         or (desired.profile and {profile for _, profile in instances} != {desired.profile})
-    }  # fmt: skip
+    }
     if not wrong:
         return fine(text("{instances} on each GPU", instances=expected))
     gpu, instances = next(iter(wrong.items()))

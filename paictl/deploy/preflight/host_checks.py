@@ -113,8 +113,10 @@ def check_cgroup(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """cgroup v2: kubelet refuses v1 unless it is told otherwise."""
     if facts["system"]["cgroup"] == 2:
         return fine("v2")
-    fix = text("boot with {argument}; or config.yaml: deploy: {{kubelet: {{failCgroupV1: false}}}}",
-               argument="systemd.unified_cgroup_hierarchy=1")  # fmt: skip
+    fix = text(
+        "boot with {argument}; or config.yaml: deploy: {{kubelet: {{failCgroupV1: false}}}}",
+        argument="systemd.unified_cgroup_hierarchy=1",
+    )
     return warn("v1", "v2", fix)
 
 
@@ -221,8 +223,11 @@ def check_kubernetes(facts: Facts, desired: DesiredHost) -> PreflightVerdict:
     if others["begun"] and others["begun"] == desired.cluster:
         return fine(text("deployed by paictl"))
     if others["begun"]:
-        hint = text("reset it with the files of {cluster}: {command}", cluster=others["begun"],
-                    command=f"paictl deploy reset --node {desired.name}")  # fmt: skip
+        hint = text(
+            "reset it with the files of {cluster}: {command}",
+            cluster=others["begun"],
+            command=f"paictl deploy reset --node {desired.name}",
+        )
         return fail(text("belongs to the cluster {cluster}", cluster=others["begun"]), desired.cluster, hint)
     runs = [] if others["ours"] else sorted(CLUSTERS & set(others["runs"]))  # a kubelet of ours may wait for its begin
     if not others["kubernetes"] and not runs:

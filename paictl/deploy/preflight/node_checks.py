@@ -62,15 +62,17 @@ def check_node(machine: Machine, facts: Facts, nodes: Nodes | None) -> Preflight
 def _correct(machine: Machine, node: str) -> str:
     return text(
         "correct {place}, where two names may be swapped; to rename a node, first: paictl node remove {node}",
-        place=machine.place or machine.name, node=node,
-    )  # fmt: skip
+        place=machine.place or machine.name,
+        node=node,
+    )
 
 
 def unlisted(machines: Iterable[Machine], nodes: Nodes | None) -> tuple[str, ...]:
     """The nodes of the cluster that no list names, as rows for one: ``name,address``."""
     listed = {machine.name for machine in machines}
-    return tuple(",".join([name, *addresses[:1]]) for name, addresses in sorted((nodes or {}).items())
-                 if name not in listed)  # fmt: skip
+    return tuple(
+        ",".join([name, *addresses[:1]]) for name, addresses in sorted((nodes or {}).items()) if name not in listed
+    )
 
 
 @frozen
@@ -125,9 +127,12 @@ def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
     leaves = None if leaf in cells.types.without_devices else count
     profile = cells.skus.mapping(leaf).text("migProfile")
     return PromisedDevices(
-        None, leaves, None if cpus is None else cpus * count, cells.mig_instances(leaf),
+        None,
+        leaves,
+        None if cpus is None else cpus * count,
+        cells.mig_instances(leaf),
         "" if profile is None else profile.text,
-    )  # fmt: skip
+    )
 
 
 def _together(first: PromisedDevices, second: PromisedDevices) -> PromisedDevices:

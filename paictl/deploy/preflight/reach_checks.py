@@ -61,9 +61,9 @@ def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:
         return fine(", ".join(reached))
     place, problem = next(iter(bad.items()))
     port = place.rpartition(":")[2]
-    fix = text("allow port {port} between the hosts: ufw allow {port}/tcp, or firewall-cmd "
-               "--add-port={port}/tcp",
-               port=port)  # fmt: skip
+    fix = text(
+        "allow port {port} between the hosts: ufw allow {port}/tcp, or firewall-cmd --add-port={port}/tcp", port=port
+    )
     return fail(f"{place}: {problem}", text("{place} answers or refuses", place=place), fix)
 
 

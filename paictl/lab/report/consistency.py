@@ -62,8 +62,11 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
             at = clock_of(experiment)(real[1])
             yield text(
                 "event {number} was {kind} {subject} at {at}, the report says otherwise",
-                number=recorded[0], kind=real[2], subject=real[3], at=at,
-            )  # fmt: skip
+                number=recorded[0],
+                kind=real[2],
+                subject=real[3],
+                at=at,
+            )
             return
     if len(rows) != len(experiment["events"]):
         yield text(

@@ -139,8 +139,10 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
 
 
 def _check(result: CheckResult, language: str) -> dict[str, Any]:
-    findings = [dict(zip(("ok", "expected", "observed"), (finding.ok, *finding.say(language)), strict=True))
-                for finding in result.findings]  # fmt: skip
+    findings = [
+        dict(zip(("ok", "expected", "observed"), (finding.ok, *finding.say(language)), strict=True))
+        for finding in result.findings
+    ]
     return {
         "id": result.check.id,
         "says": result.check.says.of(language),

@@ -56,8 +56,9 @@ def help_text(experiment: Experiment, lang: str) -> str:
     single = {key: f"{key}.one" for key in ("help-hints", "help-resets")}
     parts += [
         word(single.get(key, key) if number == 1 else key, lang, number=number)
-        for key, number in numbers.items() if number
-    ]  # fmt: skip
+        for key, number in numbers.items()
+        if number
+    ]
     return word("join", lang).join(parts) or word("help-none", lang)
 
 

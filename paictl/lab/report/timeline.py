@@ -105,13 +105,19 @@ _SPAN: Final = 640
 _COLOURS: Final = {"": "#d9d9d9", "finished": "#4c9f70", "running": "#5b8def", "stopped": "#8f8f8f"}
 _LOST_COLOUR: Final = "#d9694f"
 LEGEND: Final = (
-    ("runs-to-end", _COLOURS["finished"]), ("still-runs", _COLOURS["running"]), ("loses", _LOST_COLOUR),
-    ("is-stopped", _COLOURS["stopped"]), ("waits", _COLOURS[""]),
-)  # fmt: skip
+    ("runs-to-end", _COLOURS["finished"]),
+    ("still-runs", _COLOURS["running"]),
+    ("loses", _LOST_COLOUR),
+    ("is-stopped", _COLOURS["stopped"]),
+    ("waits", _COLOURS[""]),
+)
 _OUTCOMES: Final = {
-    "": "waits", "finished": "runs-to-end", "running": "still-runs", "stopped": "is-stopped",
+    "": "waits",
+    "finished": "runs-to-end",
+    "running": "still-runs",
+    "stopped": "is-stopped",
     **dict.fromkeys(_LOST, "loses"),
-}  # fmt: skip
+}
 """Key of the report's words by how a bar ends."""
 INSTANT: Final = 'class="instant"'
 """Stands in the picture where something began and ended at the same instant."""

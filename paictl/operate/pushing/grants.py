@@ -53,14 +53,16 @@ def _storage_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
                 yield text(
                     "storage {name} is no longer granted to {vc}, which is removed; if it is added again: "
                     "paictl storage grant {name} --vc {vc}",
-                    name=storage.name, vc=vc,
-                )  # fmt: skip
+                    name=storage.name,
+                    vc=vc,
+                )
             elif vc in turnover.added:
                 yield text(
                     "storage {name} was granted to an earlier virtual cluster {vc}, not to the new one; to grant it: "
                     "paictl storage grant {name} --vc {vc}",
-                    name=storage.name, vc=vc,
-                )  # fmt: skip
+                    name=storage.name,
+                    vc=vc,
+                )
 
 
 def _library_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
@@ -70,14 +72,16 @@ def _library_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
                 yield text(
                     "template library {name} is no longer granted to {vc}, which is removed; if it is added again: "
                     "paictl template sync {name} FOLDER --vc {vc}",
-                    name=library.name, vc=vc,
-                )  # fmt: skip
+                    name=library.name,
+                    vc=vc,
+                )
             elif vc in turnover.added:
                 yield text(
                     "template library {name} was granted to an earlier virtual cluster {vc}, not to the new one; to "
                     "grant it: paictl template sync {name} FOLDER --vc {vc}",
-                    name=library.name, vc=vc,
-                )  # fmt: skip
+                    name=library.name,
+                    vc=vc,
+                )
 
 
 def _job_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
@@ -90,8 +94,10 @@ def _job_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
                 "stop it: paictl job stop USER~NAME",
                 "{count} jobs of an earlier virtual cluster {vc} have not ended and will use the new one: {jobs}; to "
                 "stop one: paictl job stop USER~NAME",
-                len(keys), vc=vc, jobs=listed(keys),
-            )  # fmt: skip
+                len(keys),
+                vc=vc,
+                jobs=listed(keys),
+            )
 
 
 def _reservation_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
@@ -100,8 +106,9 @@ def _reservation_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text
             yield text(
                 "reservation {name} of an earlier virtual cluster {vc} will keep cells of the new one; to remove it: "
                 "paictl reservation remove {name}",
-                name=reservation.name, vc=reservation.vc,
-            )  # fmt: skip
+                name=reservation.name,
+                vc=reservation.vc,
+            )
 
 
 def _namespace_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
@@ -116,8 +123,10 @@ def _namespace_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
             yield text(
                 "an earlier virtual cluster {vc} was granted to namespaces whose pods can use the new one: {names}; to "
                 "take that back: kubectl annotate namespace NAME --overwrite {annotation}=OTHER_VCS",
-                vc=vc, names=listed(names), annotation=GRANTED,
-            )  # fmt: skip
+                vc=vc,
+                names=listed(names),
+                annotation=GRANTED,
+            )
 
 
 def end_grants(cluster: GrantPorts, vcs: Collection[str]) -> None:

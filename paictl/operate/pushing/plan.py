@@ -84,9 +84,7 @@ def readers(cluster: EffectsPorts, differences: Iterable[FileDifference]) -> Rea
         return Readers()
     running = {service.name: service.running for service in cluster.services()}
     names = [name for name in readers_of(differences, load_catalogue()) if name in running]
-    return Readers(
-        tuple(name for name in names if running[name]), tuple(name for name in names if not running[name])
-    )  # fmt: skip
+    return Readers(tuple(name for name in names if running[name]), tuple(name for name in names if not running[name]))
 
 
 def turnover(before: Files, after: Files) -> Turnover:
@@ -184,10 +182,19 @@ def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     texts, names = texts_of(push.files), turnover(stored, push.files)
     warnings = (*check_merged(alone, push.files, stored, folder.files), *below_use(cluster, texts, folder.places))
     return PushPlan(
-        cluster.name, versions[-1].number if versions else 0, texts, push.differences, _kept(push), warnings,
-        (*folder.notes, *twice, *_unknown(cluster), *grant_notes(cluster, names)), vc_changes(stored, push.files),
-        names, _harmed(cluster, push.differences, texts), readers(cluster, push.differences), push.secrets,
-    )  # fmt: skip
+        cluster.name,
+        versions[-1].number if versions else 0,
+        texts,
+        push.differences,
+        _kept(push),
+        warnings,
+        (*folder.notes, *twice, *_unknown(cluster), *grant_notes(cluster, names)),
+        vc_changes(stored, push.files),
+        names,
+        _harmed(cluster, push.differences, texts),
+        readers(cluster, push.differences),
+        push.secrets,
+    )
 
 
 def _kept(push: PushResult) -> tuple[tuple[str, str], ...]:
@@ -206,13 +213,19 @@ def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions
         return
     mine = prepare_push(files, base, order.drop).differences
     raise StaleFilesError(
-        text("is based on version {number}, but the newest is {value}: others changed {value2}",
-             number=number, value=max(every), value2=_count(theirs)),
-        tuple(_contested(theirs, mine)), where=order.path,
-        hint=text("pull it with paictl config pull -o DIR and reapply your change, or overwrite it with "
-                  "--base {value}",
-                  value=max(every)),
-    )  # fmt: skip
+        text(
+            "is based on version {number}, but the newest is {value}: others changed {value2}",
+            number=number,
+            value=max(every),
+            value2=_count(theirs),
+        ),
+        tuple(_contested(theirs, mine)),
+        where=order.path,
+        hint=text(
+            "pull it with paictl config pull -o DIR and reapply your change, or overwrite it with --base {value}",
+            value=max(every),
+        ),
+    )
 
 
 def base_version(cluster: Identity, order: PushRequest, versions: Mapping[int, ConfigVersion]) -> int | None:
@@ -243,9 +256,7 @@ def _contested(theirs: Iterable[FileDifference], mine: Iterable[FileDifference])
 
 
 def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tuple[Data, Data]]:
-    return {
-        (file.name, change.path): (change.old, change.new) for file in differences for change in file.changes
-    }  # fmt: skip
+    return {(file.name, change.path): (change.old, change.new) for file in differences for change in file.changes}
 
 
 def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, str]) -> PushPlan:
@@ -253,10 +264,16 @@ def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, 
     before, after = of_texts(base.files if base else {}), of_texts(files)
     differences, names = compare_files(before, after), turnover(before, after)
     return PushPlan(
-        cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(before, after),
-        notes=grant_notes(cluster, names), turnover=names,
-        harmed=_harmed(cluster, differences, files), readers=readers(cluster, differences),
-    )  # fmt: skip
+        cluster.name,
+        base.number if base else 0,
+        files,
+        differences,
+        vcs=vc_changes(before, after),
+        notes=grant_notes(cluster, names),
+        turnover=names,
+        harmed=_harmed(cluster, differences, files),
+        readers=readers(cluster, differences),
+    )
 
 
 def _unknown(cluster: Identity) -> Iterator[str]:
@@ -265,9 +282,7 @@ def _unknown(cluster: Identity) -> Iterator[str]:
         yield "which jobs a push harms cannot be told on this cluster yet"
 
 
-def _harmed(
-    cluster: PushPorts, differences: Iterable[FileDifference], files: Mapping[str, str]
-) -> tuple[Impact, ...]:  # fmt: skip
+def _harmed(cluster: PushPorts, differences: Iterable[FileDifference], files: Mapping[str, str]) -> tuple[Impact, ...]:
     if Port.SCHEDULING in cluster.lacks or not any(difference.changes for difference in differences):
         return ()
     return tuple(cluster.impact(files))
@@ -309,8 +324,10 @@ def send(
     try:
         end_grants(cluster, ends.removed)
     except PaictlError as error:
-        error.hint = text("version {number} is stored; end the grants noted above yourself: "
-                          "paictl storage grant NAME --revoke VC", number=version.number)  # fmt: skip
+        error.hint = text(
+            "version {number} is stored; end the grants noted above yourself: paictl storage grant NAME --revoke VC",
+            number=version.number,
+        )
         raise
     return version
 
@@ -352,10 +369,14 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
     now = newest(cluster)
     if base != (now.number if now else 0):
         raise ConflictError(
-            text("was made for version {base}, but the newest is {value}: the configuration has changed since",
-                 base=base, value=now.number if now else 0),
-            where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
-        )  # fmt: skip
+            text(
+                "was made for version {base}, but the newest is {value}: the configuration has changed since",
+                base=base,
+                value=now.number if now else 0,
+            ),
+            where=str(path),
+            hint="make a new one: paictl config plan -p DIR -o FILE",
+        )
     made = plan_of(cluster, now, files)
     return (
         made if folder is None else replace(made, secrets=values_behind(read(folder).files, of_texts(files)))

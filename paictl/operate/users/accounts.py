@@ -69,10 +69,15 @@ def add(users: Users, new: NewUser) -> Account:
     return put_new(
         users,
         Account(
-            new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), new_stamp(),
+            new.name,
+            new.admin,
+            tuple(sorted(set(new.vcs))),
+            new.email,
+            passwords.hashed(new.password),
+            new_stamp(),
             datetime.now(UTC),
-        )
-    )  # fmt: skip
+        ),
+    )
 
 
 def put_new(users: Users, account: Account) -> Account:
@@ -264,10 +269,12 @@ def granted_before(users: Users, vcs: Collection[str]) -> tuple[Text, ...]:
         text(
             "virtual cluster {vc} is new, and an earlier one of this name was granted to {users}; to take that back: "
             "paictl user grant NAME --revoke {vc}",
-            vc=vc, users=listed(names),
+            vc=vc,
+            users=listed(names),
         )
-        for vc, names in owners.items() if names
-    )  # fmt: skip
+        for vc, names in owners.items()
+        if names
+    )
 
 
 def new_stamp() -> str:
@@ -386,7 +393,11 @@ def remove_key(users: Users, name: str, word: str) -> PublicKey:
             text("user {name} has no key {word!r}", name=name, word=word), hint=text("keys: {keys}", keys=there)
         )
     (removed,) = meant
-    change(users, name, lambda account: replace(
-        account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != removed.data)
-    ))  # fmt: skip
+    change(
+        users,
+        name,
+        lambda account: replace(
+            account, ssh_keys=tuple(key for key in account.ssh_keys if public_key(key).data != removed.data)
+        ),
+    )
     return removed

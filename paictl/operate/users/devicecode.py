@@ -79,9 +79,10 @@ def _asked(server: str, path: str, body: Mapping[str, str] | None, context: ssl.
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise PaictlError(
-            text("the server does not answer: {reason}", reason=reason), where=server,
+            text("the server does not answer: {reason}", reason=reason),
+            where=server,
             hint="a certificate that the server made itself is trusted with --authority FILE",
-        ) from None  # fmt: skip
+        ) from None
     if not isinstance(reply, dict):
         raise PaictlError("is not a REST server of paictl", where=server)
     return reply

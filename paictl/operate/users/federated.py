@@ -70,12 +70,16 @@ def settings_from(section: Mapping[str, Any]) -> OidcSettings | None:
         return None
     groups = section.get("groups") or {}
     return OidcSettings(
-        issuer, client, str(section.get("name") or ""),
-        str(section.get("username-claim") or "preferred_username"), str(section.get("groups-claim") or "groups"),
+        issuer,
+        client,
+        str(section.get("name") or ""),
+        str(section.get("username-claim") or "preferred_username"),
+        str(section.get("groups-claim") or "groups"),
         _words(section.get("scopes")) or _SCOPES,
         {str(name): _words(vcs) for name, vcs in groups.items()} if isinstance(groups, dict) else {},
-        _words(section.get("admin-groups")), _words(section.get("audiences")),
-    )  # fmt: skip
+        _words(section.get("admin-groups")),
+        _words(section.get("audiences")),
+    )
 
 
 def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mapping[str, Any]) -> Account:
@@ -96,9 +100,10 @@ def account_for(users: Users, jobs: Jobs, settings: OidcSettings, claims: Mappin
         check_free(jobs, name)
         email = str(claims.get("email") or "")
         try:
-            known = _alone(users, put_new(
-                users, Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)
-            ))  # fmt: skip
+            known = _alone(
+                users,
+                put_new(users, Account(name, admin, vcs, email[:254], "", new_stamp(), datetime.now(UTC), subject)),
+            )
         except ConflictError:  # the same person signs in twice at once, unless the name is nearly another's
             known = users.account(name)
             if known is None:
@@ -169,10 +174,13 @@ def _name_of(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     name = given.partition("@")[0] if isinstance(given, str) else ""
     if not NAME.fullmatch(name) or name in RESERVED:
         raise StrangerError(
-            text("the token's claim {claim}, {value!r}, cannot be a user name",
-                 claim=settings.username_claim, value=str(given)[:80]),
+            text(
+                "the token's claim {claim}, {value!r}, cannot be a user name",
+                claim=settings.username_claim,
+                value=str(given)[:80],
+            ),
             hint="choose another claim: authentication.oidc.username-claim",
-        )  # fmt: skip
+        )
     return name
 
 

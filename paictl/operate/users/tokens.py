@@ -45,13 +45,17 @@ class TokenKind(StrEnum):
 
 
 SPANS: Final = {
-    TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedelta(days=7), TokenKind.APPLICATION: None,
-    TokenKind.TICKET: timedelta(minutes=1), TokenKind.TASK: timedelta(hours=12),
-}  # fmt: skip
+    TokenKind.SESSION: timedelta(hours=12),
+    TokenKind.LOGIN: timedelta(days=7),
+    TokenKind.APPLICATION: None,
+    TokenKind.TICKET: timedelta(minutes=1),
+    TokenKind.TASK: timedelta(hours=12),
+}
 _COUNTED: Final = (
-    frozenset({TokenKind.SESSION, TokenKind.LOGIN}), frozenset({TokenKind.TICKET, TokenKind.TASK}),
+    frozenset({TokenKind.SESSION, TokenKind.LOGIN}),
+    frozenset({TokenKind.TICKET, TokenKind.TASK}),
     frozenset({TokenKind.APPLICATION}),
-)  # fmt: skip
+)
 """Kinds that are counted together."""
 LONGEST: Final = timedelta(days=30)
 
@@ -99,9 +103,7 @@ def right_account(users: Users, name: str, password: str) -> Account | None:
     return account
 
 
-def issue(
-    users: Users, account: Account, kind: TokenKind, span: timedelta | None = None, *, scope: str = ""
-) -> str:  # fmt: skip
+def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | None = None, *, scope: str = "") -> str:
     """Make a token, which cannot be read again; raises `ClusterError` for more than a user may have.
 
     With a `scope` (of letters, digits, ``-`` and ``_``), which it then carries, it is valid for `caller_within` only.

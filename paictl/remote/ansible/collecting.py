@@ -104,8 +104,11 @@ class Collector:
         ignored = bool(data.get("ignore_errors"))
         event = TaskEvent(
             TaskEventKind.IGNORED if ignored else TaskEventKind.FAILED,
-            str(data.get("task", "")), str(data.get("host", "")), message, str(result.get("hint") or hint_for(message)),
-        )  # fmt: skip
+            str(data.get("task", "")),
+            str(data.get("host", "")),
+            message,
+            str(result.get("hint") or hint_for(message)),
+        )
         if not ignored:
             tally.failures.append(event)
         self._tell(event)
@@ -156,9 +159,16 @@ class Collector:
             message = text("may be half done")
             self._tell(TaskEvent(TaskEventKind.UNFINISHED, tally.doing, name, message))
         return HostOutcome(
-            name, tally.ok, len(tally.changes), tally.skipped, self._lasting(name, tally), tally.unreachable,
-            unfinished, tuple(tally.changes), tally.facts,
-        )  # fmt: skip
+            name,
+            tally.ok,
+            len(tally.changes),
+            tally.skipped,
+            self._lasting(name, tally),
+            tally.unreachable,
+            unfinished,
+            tuple(tally.changes),
+            tally.facts,
+        )
 
     def _lasting(self, name: str, tally: _Tally) -> tuple[TaskEvent, ...]:
         """The failures that no `rescue` of the playbook made good."""

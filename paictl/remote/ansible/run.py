@@ -106,8 +106,9 @@ class AnsibleSession:
         if done.returncode:
             lines = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             reason = lines[-1].strip() if lines else text("it says no reason")
-            trying = text("try: ssh -p {port} {user}@{address}", port=bastion.port, user=bastion.user,
-                          address=bastion.address)  # fmt: skip
+            trying = text(
+                "try: ssh -p {port} {user}@{address}", port=bastion.port, user=bastion.user, address=bastion.address
+            )
             raise BastionError(
                 text("bastion {bastion}: {reason}", bastion=bastion.place, reason=reason),
                 hint=hint_for(reason) or trying,
@@ -144,12 +145,19 @@ class AnsibleSession:
         names = options.limit or tuple(host.name for host in self.inventory)
         collector = Collector(names, folder / "hosts", self._all_secrets().values(), listen)
         runner = ansible_runner.interface.init_runner(
-            private_data_dir=str(raw), playbook=str(playbook.resolve()), inventory=str(raw / "inventory.json"),
+            private_data_dir=str(raw),
+            playbook=str(playbook.resolve()),
+            inventory=str(raw / "inventory.json"),
             project_dir=str(playbook.resolve().parent),
-            cmdline=shlex.join(self._arguments(raw, options)), envvars=self._environment(options), quiet=True,
-            settings={"pexpect_timeout": _PAUSE}, suppress_env_files=True, timeout=options.timeout,
-            event_handler=collector.take, cancel_callback=options.stop,
-        )  # fmt: skip
+            cmdline=shlex.join(self._arguments(raw, options)),
+            envvars=self._environment(options),
+            quiet=True,
+            settings={"pexpect_timeout": _PAUSE},
+            suppress_env_files=True,
+            timeout=options.timeout,
+            event_handler=collector.take,
+            cancel_callback=options.stop,
+        )
         _forget_settings_of_user(runner.config.env, self._environment(options))
         finished = False
         try:
@@ -234,11 +242,17 @@ def ssh_arguments(known_hosts: Path, connect: int, inventory: Inventory, control
     """
     escaped = str(known_hosts).replace("%", "%%")
     settings = [
-        f'UserKnownHostsFile="{escaped}"', "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes",
-        "UpdateHostKeys=no", "ControlMaster=auto", "ControlPersist=60s", "ServerAliveInterval=5",
-        "ServerAliveCountMax=3", f"ConnectTimeout={connect}",
+        f'UserKnownHostsFile="{escaped}"',
+        "GlobalKnownHostsFile=/dev/null",
+        "StrictHostKeyChecking=yes",
+        "UpdateHostKeys=no",
+        "ControlMaster=auto",
+        "ControlPersist=60s",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        f"ConnectTimeout={connect}",
         *jump_setting(jump_options(inventory.login, known_hosts, connect=connect, control=control)),
-    ]  # fmt: skip
+    ]
     if inventory.login.key_file is not None:
         settings.append("IdentitiesOnly=yes")
     return shlex.join(["-F", "/dev/null", *(word for setting in settings for word in ("-o", setting))])

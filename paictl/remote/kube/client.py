@@ -180,9 +180,16 @@ class KubeClient:
         return entry
 
     def _send(
-        self, method: str, path: str, body: object, query: Mapping[str, object] | None, kind: str,
-        timeout: urllib3.Timeout, *, stream: bool = False,
-    ) -> urllib3.BaseHTTPResponse:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        body: object,
+        query: Mapping[str, object] | None,
+        kind: str,
+        timeout: urllib3.Timeout,
+        *,
+        stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": f"{JSON}, */*", "Content-Type": kind, "User-Agent": "paictl"}
         self.sent[method] += 1
         with self._auth:  # a token is read again when it has expired
@@ -193,9 +200,15 @@ class KubeClient:
         data = None if body is None else orjson.dumps(body)
         try:
             return self._urlopen(
-                method, url, body=data, headers=headers, timeout=timeout, retries=False, redirect=False,
+                method,
+                url,
+                body=data,
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
                 preload_content=not stream,
-            )  # fmt: skip
+            )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise NoAnswerError(_plain(error), where=self.where) from error
 

@@ -221,8 +221,11 @@ class EventRecorder:
             "kind": "Event",
             "metadata": {"name": name, "namespace": subject.namespace},
             "involvedObject": {
-                "apiVersion": "v1", "kind": "Pod",
-                "namespace": subject.namespace, "name": subject.name, "uid": subject.uid,
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": subject.namespace,
+                "name": subject.name,
+                "uid": subject.uid,
             },
             "reason": event.reason,
             "message": event.message[:MESSAGE],
@@ -231,7 +234,7 @@ class EventRecorder:
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
-        }  # fmt: skip
+        }
         try:
             self.client.request("POST", _path(subject.namespace), body)
         except KubeError as error:

@@ -118,9 +118,12 @@ def lose(client: KubeClient, pod: tuple[str, str, str], message: str, *, dead: b
     Otherwise it has `grace` seconds, None for as many as it asks for.
     """
     target = {
-        "type": "DisruptionTarget", "status": "True", "reason": MEMBER_LOST, "message": message,
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": MEMBER_LOST,
+        "message": message,
         "lastTransitionTime": rfc3339(datetime.now(UTC).replace(microsecond=0)),
-    }  # fmt: skip
+    }
     status: Json = {"conditions": [target]}
     if dead:
         status |= {"phase": "Failed", "reason": MEMBER_LOST, "message": message}

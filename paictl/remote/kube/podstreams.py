@@ -65,10 +65,18 @@ def _session(client: KubeClient, namespace: str, name: str, command: Sequence[st
     api = kubernetes.client.CoreV1Api(client.library())
     with _refusals(client, f"exec in pod {namespace}/{name}"):
         return kubernetes.stream.stream(
-            api.connect_get_namespaced_pod_exec, name, namespace, command=list(command), container=CONTAINER,
-            stdin=pipes.read is not None, stdout=True, stderr=not pipes.terminal, tty=pipes.terminal,
-            _preload_content=False, binary=True,
-        )  # fmt: skip
+            api.connect_get_namespaced_pod_exec,
+            name,
+            namespace,
+            command=list(command),
+            container=CONTAINER,
+            stdin=pipes.read is not None,
+            stdout=True,
+            stderr=not pipes.terminal,
+            tty=pipes.terminal,
+            _preload_content=False,
+            binary=True,
+        )
 
 
 @contextlib.contextmanager
@@ -172,9 +180,7 @@ def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
         encryption = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": settings.ssl_ca_cert or library.certifi.where()}
         if settings.assert_hostname is not None:
             encryption["check_hostname"] = settings.assert_hostname
-    files = {
-        "certfile": settings.cert_file, "keyfile": settings.key_file, "server_hostname": settings.tls_server_name
-    }  # fmt: skip
+    files = {"certfile": settings.cert_file, "keyfile": settings.key_file, "server_hostname": settings.tls_server_name}
     encryption |= {name: value for name, value in files.items() if value}
     rows = [f"{name}: {value}" for name, value in headers.items()]
     rows.append(f"sec-websocket-protocol: {library.V5_CHANNEL_PROTOCOL},{library.V4_CHANNEL_PROTOCOL}")

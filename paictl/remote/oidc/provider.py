@@ -91,17 +91,29 @@ class Provider:
     def authorization(self, *, redirect: str, state: str, nonce: str, challenge: str, scopes: str) -> str:
         """The address that a browser is sent to; raises `ProviderError`."""
         query = {
-            "response_type": "code", "client_id": self.client, "redirect_uri": redirect, "scope": scopes,
-            "state": state, "nonce": nonce, "code_challenge": challenge, "code_challenge_method": "S256",
-        }  # fmt: skip
+            "response_type": "code",
+            "client_id": self.client,
+            "redirect_uri": redirect,
+            "scope": scopes,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
         address = self._endpoint("authorization_endpoint")
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
     def exchange(self, code: str, *, redirect: str, verifier: str) -> ProviderTokens:
         """The tokens for a code that came back with a browser; raises `ProviderError`."""
-        given = self._post(self._endpoint("token_endpoint"), {
-            "grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier,
-        })  # fmt: skip
+        given = self._post(
+            self._endpoint("token_endpoint"),
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": redirect,
+                "code_verifier": verifier,
+            },
+        )
         return _tokens(given)
 
     def device_code(self, scopes: str) -> DeviceCode:
@@ -111,10 +123,13 @@ class Provider:
         given = self._post(self._endpoint("device_authorization_endpoint"), {"scope": scopes})
         try:
             return DeviceCode(
-                str(given["verification_uri"]), str(given["user_code"]), str(given["device_code"]),
-                float(given.get("interval") or 5), float(given["expires_in"]),
+                str(given["verification_uri"]),
+                str(given["user_code"]),
+                str(given["device_code"]),
+                float(given.get("interval") or 5),
+                float(given["expires_in"]),
                 str(given.get("verification_uri_complete") or ""),
-            )  # fmt: skip
+            )
         except (KeyError, TypeError, ValueError):
             raise ProviderError("the provider answers with no code", where=self.issuer) from None
 
@@ -175,9 +190,10 @@ class Provider:
                 description = self._ask(urllib.request.Request(address))  # noqa: S310 - checked by _ask
                 if description.get("issuer") != self.issuer:
                     raise ProviderError(
-                        text("calls itself {name}", name=description.get("issuer")), where=self.issuer,
+                        text("calls itself {name}", name=description.get("issuer")),
+                        where=self.issuer,
                         hint="write that into authentication.oidc.issuer",
-                    )  # fmt: skip
+                    )
                 self._described = self.ticks(), description
             return self._described[1]
 
@@ -198,8 +214,9 @@ class Provider:
         if not self._lock.acquire(timeout=_WAIT):
             raise ProviderError(
                 text("the OpenID provider does not answer: {reason}", reason=text("another request waits for it")),
-                where=self.issuer, hint="try again; passwords of own users still work",
-            )  # fmt: skip
+                where=self.issuer,
+                hint="try again; passwords of own users still work",
+            )
         try:
             if self._failed is not None:
                 since, failure = self._failed
@@ -239,9 +256,10 @@ class Provider:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise ProviderError(
-                text("the OpenID provider does not answer: {reason}", reason=reason), where=where,
+                text("the OpenID provider does not answer: {reason}", reason=reason),
+                where=where,
                 hint="try again; passwords of own users still work",
-            ) from None  # fmt: skip
+            ) from None
         if not isinstance(body, dict):
             raise ProviderError("the provider does not answer with a JSON object", where=where)
         return body

@@ -101,10 +101,11 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
         raise TokenError(
             text(
                 "this token is for another audience ({audience}), not for {wanted}",
-                audience=", ".join(sorted(named)) or "-", wanted=" or ".join(sorted(expected.audiences)),
+                audience=", ".join(sorted(named)) or "-",
+                wanted=" or ".join(sorted(expected.audiences)),
             ),
             hint="ask the provider for a token for this server, or add the audience to authentication.oidc.audiences",
-        )  # fmt: skip
+        )
     _check_time(claims, now)
     if expected.nonce and claims.get("nonce") != expected.nonce:
         raise TokenError("this token belongs to another sign-in")
@@ -233,6 +234,9 @@ def _sum(point: Point, other: Point) -> Point:
 
 
 ALGORITHMS: Final[Mapping[str, Callable[[Jwk, bytes, bytes], bool]]] = {
-    "RS256": _rsa("sha256"), "RS384": _rsa("sha384"), "RS512": _rsa("sha512"), "ES256": _es256,
-}  # fmt: skip
+    "RS256": _rsa("sha256"),
+    "RS384": _rsa("sha384"),
+    "RS512": _rsa("sha512"),
+    "ES256": _es256,
+}
 """What is checked, by its name in the header of a token; ``none`` and keys that both sides share never are."""

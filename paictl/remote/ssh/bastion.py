@@ -112,10 +112,16 @@ def jump_options(
         return []
     escaped = str(known_hosts).replace("%", "%%")
     settings = [
-        f'UserKnownHostsFile="{escaped}"', "GlobalKnownHostsFile=/dev/null", f"StrictHostKeyChecking={checking}",
-        "UpdateHostKeys=no", "BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3",
-        f"ConnectTimeout={connect}", "ForwardAgent=no",
-    ]  # fmt: skip
+        f'UserKnownHostsFile="{escaped}"',
+        "GlobalKnownHostsFile=/dev/null",
+        f"StrictHostKeyChecking={checking}",
+        "UpdateHostKeys=no",
+        "BatchMode=yes",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        f"ConnectTimeout={connect}",
+        "ForwardAgent=no",
+    ]
     if login.key_file is not None:
         settings += ["IdentitiesOnly=yes"]
     if control is not None:

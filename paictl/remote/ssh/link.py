@@ -138,8 +138,12 @@ def open_link(host: Host, login: Login, options: SshOptions, bastion: Bastion | 
         try:
             sock = bastion.channel(host.address, host.port)
         except ForwardError as error:
-            message = text("bastion {bastion} cannot reach {place}: {reason}", bastion=bastion.host.place,
-                           place=f"{host.address}:{host.port}", reason=str(error))  # fmt: skip
+            message = text(
+                "bastion {bastion} cannot reach {place}: {reason}",
+                bastion=bastion.host.place,
+                place=f"{host.address}:{host.port}",
+                reason=str(error),
+            )
             hint = text("check that the host is running and has this address, and that the bastion may forward to it")
             raise NotReachedError(CommandStatus.UNREACHABLE, message, hint) from None
     connection, trusted = _connected(host, login, options, sock)
@@ -332,10 +336,15 @@ def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_h
     path = str(file).replace("%", "%%")
     checking = "accept-new" if accept_new else "yes"
     options = [
-        f'UserKnownHostsFile="{path}"', "GlobalKnownHostsFile=/dev/null", f"StrictHostKeyChecking={checking}",
-        "HashKnownHosts=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10",
+        f'UserKnownHostsFile="{path}"',
+        "GlobalKnownHostsFile=/dev/null",
+        f"StrictHostKeyChecking={checking}",
+        "HashKnownHosts=no",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "ConnectTimeout=10",
         *jump_setting(jump_options(login, file, checking=checking)),
-    ]  # fmt: skip
+    ]
     words = [program, *(word for option in options for word in ("-o", option)), "-p", str(host.port)]
     if login.key_file is not None:
         words += ["-i", str(login.key_file), "-o", "IdentitiesOnly=yes"]

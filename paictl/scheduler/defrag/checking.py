@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 def why_outrun(
-    engine: Engine, plan: RoomPlan, gangs: Iterable[RunningGang], closed: Collection[str] = (), *,
+    engine: Engine,
+    plan: RoomPlan,
+    gangs: Iterable[RunningGang],
+    closed: Collection[str] = (),
+    *,
     exactly: bool = True,
-) -> Text | None:  # fmt: skip
+) -> Text | None:
     """What has changed so that the moves would no longer go as planned; None if they would.
 
     Without `exactly`, gangs may go to other places than planned, as long as there are some.

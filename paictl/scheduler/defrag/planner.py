@@ -77,18 +77,23 @@ def find_room(
     if best is not None:
         return best
     order = list(Obstacle)
-    return max(refusals, key=lambda refusal: (order.index(refusal.obstacle), refusal.most),
-               default=NoRoom(room, Obstacle.TOO_FEW, 0))  # fmt: skip
+    return max(
+        refusals,
+        key=lambda refusal: (order.index(refusal.obstacle), refusal.most),
+        default=NoRoom(room, Obstacle.TOO_FEW, 0),
+    )
 
 
 def is_whole(engine: Engine, gang: RunningGang) -> bool:
     """Whether all pods of a gang run and it is not being preempted: half a gang would not come back as it was."""
     groups = [engine.state.groups.by_name.get(request.group) for request in gang.requests]
     return bool(groups) and all(
-        group is not None and group.state is GroupState.ALLOCATED and group.info is None
+        group is not None
+        and group.state is GroupState.ALLOCATED
+        and group.info is None
         and all(all(pods) for pods in group.pods)
         for group in groups
-    )  # fmt: skip
+    )
 
 
 @frozen
@@ -225,9 +230,10 @@ class _RoomSearch:
         """The least cost still to come: no choice of cells costs less than the sum of the smallest shares."""
         shares = [
             share
-            for kind in self.classes if not kind.blockers <= gangs
+            for kind in self.classes
+            if not kind.blockers <= gangs
             for share in [self._share(kind.blockers - gangs)] * min(len(kind.cells), lacking)
-        ]  # fmt: skip
+        ]
         return sum(nsmallest(lacking, shares)) if len(shares) >= lacking else float("inf")
 
     def _helpers(self, gangs: Gangs) -> Iterator[Gangs]:
@@ -245,8 +251,9 @@ class _RoomSearch:
         while (freed := self._freed(gangs)) < self.need:
             gain = [
                 ((self._weight(kind.blockers - gangs)) / max(1, self._freed(gangs | kind.blockers) - freed), place)
-                for place, kind in enumerate(self.classes) if not kind.blockers <= gangs
-            ]  # fmt: skip
+                for place, kind in enumerate(self.classes)
+                if not kind.blockers <= gangs
+            ]
             if not gain:
                 return None
             gangs |= self.classes[min(gain)[1]].blockers
@@ -344,11 +351,15 @@ class _RoomSearch:
         if self.room.vc:
             return sorted(every)
         size = self.view.members[0][0]
-        return sorted({
-            node for cell in self.view.cells
-            if cell.cell not in room and sum(leaves for key, leaves in cell.held if key not in gangs) < size
-            for node in cell.nodes if node in every
-        })  # fmt: skip
+        return sorted(
+            {
+                node
+                for cell in self.view.cells
+                if cell.cell not in room and sum(leaves for key, leaves in cell.held if key not in gangs) < size
+                for node in cell.nodes
+                if node in every
+            }
+        )
 
     def _choices(self, freed: Sequence[RoomCell], gangs: Gangs) -> Iterator[Sequence[RoomCell]]:
         """The choices of freed cells that make up the room, each once, promising ones first.
@@ -393,9 +404,15 @@ class _RoomSearch:
         nodes = tuple(node for node in every if node in tried.hold) if tried.moves else tuple(every)
         free = sorted(tried.cells, key=lambda cell: cell.cell)
         return RoomPlan(
-            self.room, self.view.chain, tuple(cell.address for cell in free), nodes, tried.moves,
-            tried.filled.starts, tried.filled.yields, exact=not self.cut,
-        )  # fmt: skip
+            self.room,
+            self.view.chain,
+            tuple(cell.address for cell in free),
+            nodes,
+            tried.moves,
+            tried.filled.starts,
+            tried.filled.yields,
+            exact=not self.cut,
+        )
 
 
 def _devices(gang: RunningGang) -> int:

@@ -102,9 +102,15 @@ class Trials:
         ((leaves, pods),) = view.members
         vc = room.vc or min(self.engine.state.vcs)
         request = PodRequest(
-            PROBE, PROBE, vc, 0 if room.vc else OPPORTUNISTIC, leaves, PROBE, ((leaves, pods * room.number),),
+            PROBE,
+            PROBE,
+            vc,
+            0 if room.vc else OPPORTUNISTIC,
+            leaves,
+            PROBE,
+            ((leaves, pods * room.number),),
             view.leaf_type,
-        )  # fmt: skip
+        )
         try:
             decision = self.engine.plan(request)
             if isinstance(decision, Preempt):
@@ -124,9 +130,11 @@ class Trials:
         """Where the pods of a gang are."""
         by_name = self.engine.state.groups.by_name
         return tuple(
-            place for request in gang.requests if request.group in by_name
+            place
+            for request in gang.requests
+            if request.group in by_name
             for place in self._places_of(by_name[request.group].physical)
-        )  # fmt: skip
+        )
 
     def _places_of(self, physical: Placed[PhysicalCell]) -> Iterable[tuple[str, tuple[int, ...]]]:
         tree = self.engine.state.physical

@@ -109,8 +109,13 @@ def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
 
 
 _SEARCHES: Final[tuple[Callable[[Scratch, Sequence[ViewSurvey]], Change | None], ...]] = (
-    any_node, heal, opportunistic, more_quota, priority, groups_to_end,
-)  # fmt: skip
+    any_node,
+    heal,
+    opportunistic,
+    more_quota,
+    priority,
+    groups_to_end,
+)
 
 
 EACH: Final = 32

@@ -49,9 +49,13 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | N
     price = sum(leaves[name] for name in names) if names else inf
     rivals = [(leaves[name], name) for name in _by_size({*inside, *around}, leaves) if leaves[name] < price]
     fewer, complete = cheapest(
-        scratch, rivals[:MANY], scratch.end,
-        above=_least(scratch, surveys, leaves), below=price, budget=BUDGET if names else BUDGET // 5,
-    )  # fmt: skip
+        scratch,
+        rivals[:MANY],
+        scratch.end,
+        above=_least(scratch, surveys, leaves),
+        below=price,
+        budget=BUDGET if names else BUDGET // 5,
+    )
     reduced = fewer or names
     return _ended(scratch, reduced, smallest=complete and len(rivals) <= MANY) if reduced else None
 

@@ -171,10 +171,17 @@ def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
     leaf = next((leaf for leaf in leaves if leaf != NO_LEAF), None)
     instances = 0 if leaf is None else state.physical.chains[state.physical.chain[leaf]].instances
     return PodReport(
-        uid, name, PodSituation.RUNNING, since,
-        group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=preemptor,
+        uid,
+        name,
+        PodSituation.RUNNING,
+        since,
+        group=group_name,
+        node=node,
+        devices=devices,
+        hold=holder(group).hold,
+        preemptor=preemptor,
         instances=instances,
-    )  # fmt: skip
+    )
 
 
 def report_lines(pod_report: PodReport) -> list[str]:
@@ -202,10 +209,13 @@ def _running_lines(pod_report: PodReport) -> list[str]:
     lines: list[str] = [
         text(
             "Pod {name} runs on node {node}, devices {devices}, since operation {number} (group {group}).",
-            name=pod_report.name, node=pod_report.node, devices=devices, number=pod_report.since,
+            name=pod_report.name,
+            node=pod_report.node,
+            devices=devices,
+            number=pod_report.since,
             group=pod_report.group,
         )
-    ]  # fmt: skip
+    ]
     preemptor = pod_report.preemptor
     if pod_report.hold is Hold.LAZY:
         lost = "  It lost its guarantee to {group} (lazy preemption) and keeps running without one."
@@ -219,9 +229,11 @@ def _running_lines(pod_report: PodReport) -> list[str]:
 def report_data(pod_report: PodReport) -> dict[str, Any]:
     """A report as JSON values."""
     data: dict[str, Any] = {
-        "uid": pod_report.uid, "pod": pod_report.name, "situation": str(pod_report.situation),
+        "uid": pod_report.uid,
+        "pod": pod_report.name,
+        "situation": str(pod_report.situation),
         "since": pod_report.since,
-    }  # fmt: skip
+    }
     for name in ("group", "node", "preemptor", "message"):
         if value := getattr(pod_report, name):
             data[name] = value

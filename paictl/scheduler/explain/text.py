@@ -51,8 +51,9 @@ def tried_text(number: int, view: ViewReport) -> Text:
     place = text("chain {name}", name=chain) if chain != view.view else text("pinned cell {name}", name=pin)
     where = (
         text("{view} of VC {vc}", view=place, vc=view.vc)
-        if view.vc else text("{view}, regardless of the virtual cluster", view=place)
-    )  # fmt: skip
+        if view.vc
+        else text("{view}, regardless of the virtual cluster", view=place)
+    )
     return text("{number}. Tried {where}: {why}.", number=number, where=where, why=_failure(view.failure))
 
 
@@ -73,15 +74,15 @@ def _failure(failure: Failure) -> Text:
 def unpromised_text(explanation: Explanation) -> Text:
     """A note that there are unused devices, but not for this VC."""
     request = explanation.request
-    unused = (
-        text("unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("unused devices")
-    )  # fmt: skip
+    unused = text("unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("unused devices")
     if not explanation.pins:
         return text("There are {unused}, but they are not promised to VC {vc}.", unused=unused, vc=request.vc)
     return text(
         "There are {unused}, but they are not promised to VC {vc}, or they are pinned for jobs that name {pins}.",
-        unused=unused, vc=request.vc, pins=_listed(explanation.pins, "more cell", "more cells"),
-    )  # fmt: skip
+        unused=unused,
+        vc=request.vc,
+        pins=_listed(explanation.pins, "more cell", "more cells"),
+    )
 
 
 def view_texts(view: ViewReport, names: Names) -> list[Text]:
@@ -104,8 +105,9 @@ def view_texts(view: ViewReport, names: Names) -> list[Text]:
     elif not view.ever:
         lines.append(
             text("This part of the VC's quota could not hold the group even if all of it was healthy and idle.")
-            if view.vc else text("This chain could not hold the group even if all of it was healthy and idle.")
-        )  # fmt: skip
+            if view.vc
+            else text("This chain could not hold the group even if all of it was healthy and idle.")
+        )
     return lines
 
 
@@ -122,10 +124,20 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
         (leaves.not_suggested, "{number} on nodes not suggested"),
     )
     shown = joined(", ", (text(template, number=number) for number, template in parts if number))
-    yield text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
-                      needed=view.needed, total=leaves.total, shown=shown)  # fmt: skip
-    free = joined(", ", (text("{free} of {total} {type}", free=level.free, total=level.total, type=level.cell_type)
-                         for level in view.levels))  # fmt: skip
+    yield text(
+        "Devices ({type}): {needed} needed; of {total}: {shown}.",
+        type=view.leaf_type,
+        needed=view.needed,
+        total=leaves.total,
+        shown=shown,
+    )
+    free = joined(
+        ", ",
+        (
+            text("{free} of {total} {type}", free=level.free, total=level.total, type=level.cell_type)
+            for level in view.levels
+        ),
+    )
     yield text("Cells wholly free: {free}.", free=free)
     kinds = (
         (nodes.idle, "{number} idle"),
@@ -133,8 +145,11 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
         (nodes.not_suggested, "{number} not suggested"),
     )
     extra = [text(template, number=number) for number, template in kinds if number]
-    yield text("Nodes: {nodes}; {rooms}.", nodes=joined(", ", [str(nodes.total), *extra]),
-                      rooms=joined("; ", map(_room, view.pods)))  # fmt: skip
+    yield text(
+        "Nodes: {nodes}; {rooms}.",
+        nodes=joined(", ", [str(nodes.total), *extra]),
+        rooms=joined("; ", map(_room, view.pods)),
+    )
 
 
 def _promise(promise: PromiseUse) -> Text:
@@ -142,27 +157,43 @@ def _promise(promise: PromiseUse) -> Text:
     cells, cell_type = counted("{count} cell", "{count} cells", promise.number), promise.cell_type
     if not promise.doomed:
         return text("{cells} of {type}, {free} of them free", cells=cells, type=cell_type, free=promise.free)
-    return text("{cells} of {type}, {free} of them free, {doomed} on bad hardware only", cells=cells, type=cell_type,
-                free=promise.free, doomed=promise.doomed)  # fmt: skip
+    return text(
+        "{cells} of {type}, {free} of them free, {doomed} on bad hardware only",
+        cells=cells,
+        type=cell_type,
+        free=promise.free,
+        doomed=promise.doomed,
+    )
 
 
 def _room(pod: PodFit) -> Text:
     """How many pods of a size would fit."""
-    return text("{fit} of {pods} with {devices} would fit ({nodes} with room)", pods=_pods(pod.pods),
-                devices=_devices(pod.leaf_number), fit=min(pod.room, pod.pods),
-                nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
+    return text(
+        "{fit} of {pods} with {devices} would fit ({nodes} with room)",
+        pods=_pods(pod.pods),
+        devices=_devices(pod.leaf_number),
+        fit=min(pod.room, pod.pods),
+        nodes=counted("{count} node", "{count} nodes", pod.nodes),
+    )
 
 
 def lost_text(cells: Sequence[LostCell]) -> Text:
     """Which lost pods of a gang would move together, and where their places were."""
     rows = [
-        text("{pods} in a cell of {type} ({nodes})", pods=members_text(cell.members), type=cell.cell_type,
-             nodes=_listed(cell.nodes, "more node", "more nodes"))
-        if cell.cell_type else text("{pods} without a place", pods=members_text(cell.members))
+        text(
+            "{pods} in a cell of {type} ({nodes})",
+            pods=members_text(cell.members),
+            type=cell.cell_type,
+            nodes=_listed(cell.nodes, "more node", "more nodes"),
+        )
+        if cell.cell_type
+        else text("{pods} without a place", pods=members_text(cell.members))
         for cell in cells
-    ]  # fmt: skip
-    return text("It could move together with other lost pods of its gang: {cells}.",
-                cells=_listed(rows, "more cell", "more cells"))  # fmt: skip
+    ]
+    return text(
+        "It could move together with other lost pods of its gang: {cells}.",
+        cells=_listed(rows, "more cell", "more cells"),
+    )
 
 
 def way_text(change: Change, names: Names) -> Text:
@@ -172,8 +203,9 @@ def way_text(change: Change, names: Names) -> Text:
         return text("{change}: it would {outcome}.", change=phrase, outcome=outcome)
     return text(
         "{change}: it would {outcome} (a smaller change may be enough: not everything was tried).",
-        change=phrase, outcome=outcome,
-    )  # fmt: skip
+        change=phrase,
+        outcome=outcome,
+    )
 
 
 def _repairs(change: Change) -> Text:
@@ -188,12 +220,14 @@ def _repairs(change: Change) -> Text:
         single = len(change.devices) == 1
         return (
             text("make device {devices} healthy again", devices=devices)
-            if single else text("make devices {devices} healthy again", devices=devices)
-        )  # fmt: skip
+            if single
+            else text("make devices {devices} healthy again", devices=devices)
+        )
     return (
         text("make node {nodes} healthy again (ready, not cordoned)", nodes=nodes)
-        if len(change.nodes) == 1 else text("make nodes {nodes} healthy again (ready, not cordoned)", nodes=nodes)
-    )  # fmt: skip
+        if len(change.nodes) == 1
+        else text("make nodes {nodes} healthy again (ready, not cordoned)", nodes=nodes)
+    )
 
 
 def change_text(change: Change, names: Names = FULL) -> Text:
@@ -212,10 +246,12 @@ def change_text(change: Change, names: Names = FULL) -> Text:
             quota = change.quota
             assert quota is not None  # noqa: S101 (that is what the kind says)
             return text(
-                "promise VC {vc} {cells} of {type} ({number} not promised to any VC)", vc=quota.vc,
+                "promise VC {vc} {cells} of {type} ({number} not promised to any VC)",
+                vc=quota.vc,
                 cells=counted("{count} more cell", "{count} more cells", quota.number),
-                type=f"{quota.chain}.{quota.cell_type}", number=quota.unpromised,
-            )  # fmt: skip
+                type=f"{quota.chain}.{quota.cell_type}",
+                number=quota.unpromised,
+            )
         case ChangeKind.PRIORITY:
             name = None if change.priority is None else names.priority(change.priority)
             if name is None:
@@ -259,8 +295,13 @@ def _holder(holder: Holder, leaves: int, names: Names) -> Text:
         name = names.priority(holder.priority)
         standing = text("class {name}", name=name) if name and holder.hold is Hold.GUARANTEED else standing
         return text("{group} ({devices}, {what})", group=_group(holder, names), devices=_devices(leaves), what=standing)
-    return text("{group} ({devices}, VC {vc}, {what})", group=names.short(holder.group), devices=_devices(leaves),
-                vc=holder.vc, what=standing)  # fmt: skip
+    return text(
+        "{group} ({devices}, VC {vc}, {what})",
+        group=names.short(holder.group),
+        devices=_devices(leaves),
+        vc=holder.vc,
+        what=standing,
+    )
 
 
 def members_text(members: Sequence[tuple[int, int]]) -> Text:
@@ -271,8 +312,11 @@ def members_text(members: Sequence[tuple[int, int]]) -> Text:
 
 def smaller_text(change: Change, names: Names) -> Text:
     """What would run now if the group asked for less."""
-    return text("Smaller, it would not have to wait: {pods} would {outcome}.", pods=members_text(change.members),
-                outcome=outcome_text(change.outcome, names))  # fmt: skip
+    return text(
+        "Smaller, it would not have to wait: {pods} would {outcome}.",
+        pods=members_text(change.members),
+        outcome=outcome_text(change.outcome, names),
+    )
 
 
 def _listed(texts: Sequence[str], singular: str, plural: str) -> Text:
@@ -280,8 +324,11 @@ def _listed(texts: Sequence[str], singular: str, plural: str) -> Text:
     rest = len(texts) - SHOWN
     if rest <= 1:  # naming the last one is no longer than counting it
         return joined(", ", texts)
-    return text("{first} and {more}", first=joined(", ", texts[:SHOWN]),
-                more=counted(f"{{count}} {singular}", f"{{count}} {plural}", rest))  # fmt: skip
+    return text(
+        "{first} and {more}",
+        first=joined(", ", texts[:SHOWN]),
+        more=counted(f"{{count}} {singular}", f"{{count}} {plural}", rest),
+    )
 
 
 def _pods(number: int) -> Text:

@@ -63,8 +63,9 @@ def explain(
     scratch = Scratch(engine, request, suggested, siblings)
     remedies = changes(scratch, surveys)
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in remedies)
-    return Explanation(request, PodVerdict.WAIT, None, reports, physical, remedies, _pins(state, request),
-                       smaller(scratch))  # fmt: skip
+    return Explanation(
+        request, PodVerdict.WAIT, None, reports, physical, remedies, _pins(state, request), smaller(scratch)
+    )
 
 
 def _explain_member(
@@ -83,9 +84,14 @@ def _explain_member(
 
 
 def _explain_slots(
-    engine: Engine, group: Group, part: PodRequest, slots: tuple[Slot, ...], given_up: tuple[str, ...],
-    suggested: Collection[str] | None, siblings: Collection[str],
-) -> Explanation:  # fmt: skip
+    engine: Engine,
+    group: Group,
+    part: PodRequest,
+    slots: tuple[Slot, ...],
+    given_up: tuple[str, ...],
+    suggested: Collection[str] | None,
+    siblings: Collection[str],
+) -> Explanation:
     """Why some members of a gang have no other places: explained as a gang of their own, with their old places free."""
     state = engine.state
     with Scratch(engine, part, suggested).imagine():
@@ -102,9 +108,13 @@ def _explain_slots(
 
 
 def _joint_move(
-    engine: Engine, group: Group, request: PodRequest, slot: Slot, suggested: Collection[str] | None,
+    engine: Engine,
+    group: Group,
+    request: PodRequest,
+    slot: Slot,
+    suggested: Collection[str] | None,
     siblings: Collection[str],
-) -> JointMove | None:  # fmt: skip
+) -> JointMove | None:
     """What lost members that could move together wait for: the smallest move that a single change would allow."""
     state = engine.state
     counted = not request.ignore_suggested or not group.ignore_suggested
@@ -132,8 +142,9 @@ def _lost_cells(state: State, group: Group, slots: tuple[Slot, ...]) -> tuple[Lo
         leaves = [leaf for slot in members for leaf in group.physical[slot.member][slot.pod] if leaf != NO_LEAF]
         sizes = Counter(group.members[slot.member][0] for slot in members)
         cell_type = tree.chains[virtual.chain[root]].types[virtual.level[root]] if root != NO_VIRTUAL else ""
-        rows.append(LostCell(cell_type, tuple(sorted({tree.node_name(leaf) for leaf in leaves})),
-                             tuple(sorted(sizes.items()))))  # fmt: skip
+        rows.append(
+            LostCell(cell_type, tuple(sorted({tree.node_name(leaf) for leaf in leaves})), tuple(sorted(sizes.items())))
+        )
     return tuple(rows)
 
 

@@ -84,10 +84,16 @@ def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
     pod = names.short(request.name)
     kind = (
         text("priority {priority}, guaranteed", priority=request.priority)
-        if request.guaranteed else text("opportunistic")
-    )  # fmt: skip
-    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=names.short(request.group), vc=request.vc,
-                pods=members_text(request.members), kind=kind)  # fmt: skip
+        if request.guaranteed
+        else text("opportunistic")
+    )
+    asks = text(
+        "group {group} of VC {vc} asks for {pods} ({kind})",
+        group=names.short(request.group),
+        vc=request.vc,
+        pods=members_text(request.members),
+        kind=kind,
+    )
     if explanation.outcome is not None:
         verb = (
             "Pod {pod} can run now: {asks}."
@@ -102,20 +108,23 @@ def wording(explanation: Explanation, names: Names = FULL) -> ExplanationText:
     if explanation.physical:
         notes.append(unpromised_text(explanation))
     ways = (
-        text("Any one of these would let it run, least disturbing first:") if explanation.changes
+        text("Any one of these would let it run, least disturbing first:")
+        if explanation.changes
         else text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
-    )  # fmt: skip
+    )
     return ExplanationText(
         text("Pod {pod} waits: {asks}.", pod=pod, asks=asks),
         None,
-        tuple(ViewText(tried_text(number, view), tuple(view_texts(view, names)))
-              for number, view in enumerate(explanation.views, 1)),
+        tuple(
+            ViewText(tried_text(number, view), tuple(view_texts(view, names)))
+            for number, view in enumerate(explanation.views, 1)
+        ),
         tuple(notes),
         ways,
         tuple(way_text(change, names) for change in explanation.changes),
         None if explanation.smaller is None else smaller_text(explanation.smaller, names),
         () if explanation.together is None else tuple(_together(explanation.together, names)),
-    )  # fmt: skip
+    )
 
 
 def _together(move: JointMove, names: Names) -> Iterator[Text]:
@@ -126,7 +135,8 @@ def _together(move: JointMove, names: Names) -> Iterator[Text]:
         yield view.tried
         yield from (joined("", ["   ", line]) for line in view.details)
     yield (
-        text("Any one of these would let them move together now, least disturbing first:") if words.changes
+        text("Any one of these would let them move together now, least disturbing first:")
+        if words.changes
         else text("No single change of nodes, quota or running groups was found that would let them move together.")
-    )  # fmt: skip
+    )
     yield from (joined("", ["- ", line]) for line in words.changes)

@@ -72,9 +72,13 @@ def windows(call: Call) -> Answer:
 
 def _window_data(window: MaintenanceWindow) -> dict[str, Any]:
     return {
-        "name": window.name, "nodes": list(window.nodes), "start": rfc3339(window.start), "end": rfc3339(window.end),
-        "reason": window.reason, "active": window.active,
-    }  # fmt: skip
+        "name": window.name,
+        "nodes": list(window.nodes),
+        "start": rfc3339(window.start),
+        "end": rfc3339(window.end),
+        "reason": window.reason,
+        "active": window.active,
+    }
 
 
 def reservations(call: Call) -> Answer:
@@ -84,10 +88,19 @@ def reservations(call: Call) -> Answer:
 
 def _reserved(view: ReservationView) -> dict[str, Any]:
     return {
-        "name": view.name, "start": rfc3339(view.start), "end": rfc3339(view.end), "repeat": view.repeat,
-        "virtualCluster": view.vc, "cells": view.cells, "cellType": view.cell_type, "nodes": list(view.nodes),
-        "used": view.used, "short": view.short, "reason": view.reason, "active": view.active,
-    }  # fmt: skip
+        "name": view.name,
+        "start": rfc3339(view.start),
+        "end": rfc3339(view.end),
+        "repeat": view.repeat,
+        "virtualCluster": view.vc,
+        "cells": view.cells,
+        "cellType": view.cell_type,
+        "nodes": list(view.nodes),
+        "used": view.used,
+        "short": view.short,
+        "reason": view.reason,
+        "active": view.active,
+    }
 
 
 # --- moves that would make room

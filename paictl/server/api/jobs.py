@@ -29,10 +29,16 @@ MOST: Final = 5000
 _DEFAULT: Final = 2000
 
 _ORDERS: Final = {
-    "submissionTime": JobOrder.SUBMITTED, "createdTime": JobOrder.SUBMITTED, "completionTime": JobOrder.ENDED,
-    "jobName": JobOrder.NAME, "name": JobOrder.NAME, "username": JobOrder.USER, "vc": JobOrder.VC,
-    "virtualCluster": JobOrder.VC, "state": JobOrder.STATE,
-}  # fmt: skip
+    "submissionTime": JobOrder.SUBMITTED,
+    "createdTime": JobOrder.SUBMITTED,
+    "completionTime": JobOrder.ENDED,
+    "jobName": JobOrder.NAME,
+    "name": JobOrder.NAME,
+    "username": JobOrder.USER,
+    "vc": JobOrder.VC,
+    "virtualCluster": JobOrder.VC,
+    "state": JobOrder.STATE,
+}
 _STATES: Final = {name: state for state, name in jobviews.STATES.items()}
 _UNKNOWN: Final = frozenset({"STOPPING", "UNKNOWN"})
 """States of OpenPAI's in which no job is here."""
@@ -74,10 +80,17 @@ def query_of(call: Call) -> JobQuery:
     tags = _words(call, "tag") | _words(call, "tagsContain")
     known = frozenset(_STATES[state] for state in states - _UNKNOWN)
     return JobQuery(
-        users, _words(call, "vc"), known, call.query.get("keyword", "")[:255], tags, _words(call, "tagsNotContain"),
-        _ORDERS[field], direction != "ASC", number(call, "offset", 0, 10**9),
+        users,
+        _words(call, "vc"),
+        known,
+        call.query.get("keyword", "")[:255],
+        tags,
+        _words(call, "tagsNotContain"),
+        _ORDERS[field],
+        direction != "ASC",
+        number(call, "offset", 0, 10**9),
         0 if states and not known else number(call, "limit", _DEFAULT, MOST),
-    )  # fmt: skip
+    )
 
 
 def number(call: Call, name: str, default: int, most: int) -> int:
@@ -217,17 +230,33 @@ def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 _BODY: Final = {"text/yaml": {"type": "object", "description": "A job of protocol version 2."}}
-_VALUE: Final = {"application/json": {
-    "type": "object", "required": ["value"], "properties": {"value": {"type": "string", "enum": ["STOP", "START"]}}
-}}  # fmt: skip
-_TAG: Final = {"application/json": {
-    "type": "object", "required": ["value"], "properties": {"value": {"type": "string", "maxLength": LONGEST_TAG}}
-}}  # fmt: skip
+_VALUE: Final = {
+    "application/json": {
+        "type": "object",
+        "required": ["value"],
+        "properties": {"value": {"type": "string", "enum": ["STOP", "START"]}},
+    }
+}
+_TAG: Final = {
+    "application/json": {
+        "type": "object",
+        "required": ["value"],
+        "properties": {"value": {"type": "string", "maxLength": LONGEST_TAG}},
+    }
+}
 _LIST: Final = {
-    "username": "string", "vc": "string", "state": "string", "keyword": "string", "order": "string",
-    "tag": "string", "tagsContain": "string", "tagsNotContain": "string",
-    "offset": "integer", "limit": "integer", "withTotalCount": "boolean",
-}  # fmt: skip
+    "username": "string",
+    "vc": "string",
+    "state": "string",
+    "keyword": "string",
+    "order": "string",
+    "tag": "string",
+    "tagsContain": "string",
+    "tagsNotContain": "string",
+    "offset": "integer",
+    "limit": "integer",
+    "withTotalCount": "boolean",
+}
 _JOB: Final = "/api/v2/jobs/{user}~{job}"
 
 
@@ -236,25 +265,73 @@ def _spec(summary: str, *answers: int, **more: Any) -> Operation:
 
 
 ROUTES: Final = (
-    Route("POST", "/api/v2/jobs", Access.USER, submit,
-          _spec("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, slow=True, size=YAML),
+    Route(
+        "POST",
+        "/api/v2/jobs",
+        Access.USER,
+        submit,
+        _spec("Submit a job", 202, 400, 409, 503, takes=_BODY),
+        jobs=True,
+        slow=True,
+        size=YAML,
+    ),
     Route("GET", "/api/v2/jobs", Access.USER, jobs, _spec("A page of jobs", 200, 400, query=_LIST), jobs=True),
-    Route("POST", "/api/v2/jobs/check", Access.USER, check,
-          _spec("What would become of a job", 200, 400, takes=_BODY), jobs=True, slow=True, size=YAML),
+    Route(
+        "POST",
+        "/api/v2/jobs/check",
+        Access.USER,
+        check,
+        _spec("What would become of a job", 200, 400, takes=_BODY),
+        jobs=True,
+        slow=True,
+        size=YAML,
+    ),
     Route("GET", _JOB, Access.OWNER, job, _spec("A job with its tasks"), jobs=True),
-    Route("GET", f"{_JOB}/config", Access.OWNER, config, _spec("What was submitted", gives="text/yaml"), jobs=True,
-          slow=True),
-    Route("GET", f"{_JOB}/events", Access.OWNER, events,
-          _spec("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
+    Route(
+        "GET",
+        f"{_JOB}/config",
+        Access.OWNER,
+        config,
+        _spec("What was submitted", gives="text/yaml"),
+        jobs=True,
+        slow=True,
+    ),
+    Route(
+        "GET",
+        f"{_JOB}/events",
+        Access.OWNER,
+        events,
+        _spec("What happened to a job", 200, 400, 404, query={"type": "string"}),
+        jobs=True,
+    ),
     Route("GET", f"{_JOB}/explain", Access.OWNER, explain, _spec("Why a job waits"), jobs=True, slow=True),
-    Route("PUT", f"{_JOB}/executionType", Access.OWNER, execute,
-          _spec("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
-    Route("PUT", f"{_JOB}/tag", Access.OWNER, add_tag,
-          _spec("Add a tag to a job", 200, 400, 404, takes=_TAG), jobs=True),
-    Route("DELETE", f"{_JOB}/tag", Access.OWNER, remove_tag,
-          _spec("Remove a tag from a job", 200, 400, 404, takes=_TAG), jobs=True),
+    Route(
+        "PUT",
+        f"{_JOB}/executionType",
+        Access.OWNER,
+        execute,
+        _spec("Stop a job", 202, 400, 404, takes=_VALUE),
+        jobs=True,
+    ),
+    Route(
+        "PUT", f"{_JOB}/tag", Access.OWNER, add_tag, _spec("Add a tag to a job", 200, 400, 404, takes=_TAG), jobs=True
+    ),
+    Route(
+        "DELETE",
+        f"{_JOB}/tag",
+        Access.OWNER,
+        remove_tag,
+        _spec("Remove a tag from a job", 200, 400, 404, takes=_TAG),
+        jobs=True,
+    ),
     Route("GET", f"{_JOB}/job-attempts", Access.OWNER, attempts, _spec("The attempts of a job"), jobs=True),
-    Route("GET", f"{_JOB}/job-attempts/healthz", Access.OWNER, attempts_health,
-          _spec("Whether attempts are known"), jobs=True),
+    Route(
+        "GET",
+        f"{_JOB}/job-attempts/healthz",
+        Access.OWNER,
+        attempts_health,
+        _spec("Whether attempts are known"),
+        jobs=True,
+    ),
     Route("GET", f"{_JOB}/job-attempts/{{index}}", Access.OWNER, attempt, _spec("One attempt of a job"), jobs=True),
-)  # fmt: skip
+)

@@ -37,10 +37,15 @@ def libraries(call: Call) -> Answer:
 
 def _shown(library: TemplateLibrary) -> dict[str, object]:
     rows = [
-        {"path": entry.path, "name": entry.name, "description": entry.description, "errors": entry.errors,
-         "warnings": entry.warnings}
+        {
+            "path": entry.path,
+            "name": entry.name,
+            "description": entry.description,
+            "errors": entry.errors,
+            "warnings": entry.warnings,
+        }
         for entry in library.templates
-    ]  # fmt: skip
+    ]
     return {"name": library.name, "virtualClusters": list(library.vcs), "revision": library.revision, "templates": rows}
 
 
@@ -51,9 +56,15 @@ def template(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v2/templates", Access.USER, libraries, Operation("Libraries of job templates", "job"),
-          jobs=True),
-    Route("GET", "/api/v2/templates/{name}", Access.USER, template,
-          Operation("The job file of a template", "job", (200, 404), query={"file": "string"}, gives="text/yaml"),
-          jobs=True),
-)  # fmt: skip
+    Route(
+        "GET", "/api/v2/templates", Access.USER, libraries, Operation("Libraries of job templates", "job"), jobs=True
+    ),
+    Route(
+        "GET",
+        "/api/v2/templates/{name}",
+        Access.USER,
+        template,
+        Operation("The job file of a template", "job", (200, 404), query={"file": "string"}, gives="text/yaml"),
+        jobs=True,
+    ),
+)

@@ -5,7 +5,7 @@ By an OpenID provider, too: where it is, and a token of ours for one of its toke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,12 +20,14 @@ from paictl.server.routing import Access, Handler, Operation, Route
 from paictl.server.signing import SignIns
 
 _LOGIN: Final = {
-    "type": "object", "required": ["username", "password"],
+    "type": "object",
+    "required": ["username", "password"],
     "properties": {
-        "username": {"type": "string"}, "password": {"type": "string", "format": "password"},
+        "username": {"type": "string"},
+        "password": {"type": "string", "format": "password"},
         "expiration": {"type": "integer", "minimum": 1, "description": "Seconds, at most 30 days."},
     },
-}  # fmt: skip
+}
 
 
 def login_with(sign_ins: SignIns) -> Handler:
@@ -69,10 +71,12 @@ def tokens(call: Call) -> Answer:
 
 def _data(call: Call, token: Token) -> dict[str, Any]:
     return {
-        "id": id_of(token), "kind": token.kind, "created": token.created.isoformat(),
+        "id": id_of(token),
+        "kind": token.kind,
+        "created": token.created.isoformat(),
         "expires": token.expires.isoformat() if token.expires else None,
         "current": token.digest == call.me.token.digest,
-    }  # fmt: skip
+    }
 
 
 def application(call: Call) -> Answer:
@@ -91,8 +95,18 @@ def revoked(call: Call) -> Answer:
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:
     """The routes of this module."""
-    form: Callable[[str], Operation] = lambda summary: Operation(summary, "authn", takes={  # noqa: E731
-        "application/x-www-form-urlencoded": _LOGIN, "application/json": _LOGIN}, answers=(200, 400, 429))  # fmt: skip
+
+    def form(summary: str) -> Operation:
+        return Operation(
+            summary,
+            "authn",
+            takes={
+                "application/x-www-form-urlencoded": _LOGIN,
+                "application/json": _LOGIN,
+            },
+            answers=(200, 400, 429),
+        )
+
     return (
         Route("POST", "/api/v2/authn/basic/login", Access.ANYBODY, login_with(sign_ins), form("Sign in"), slow=True),
         Route(
@@ -121,9 +135,10 @@ def routes(sign_ins: SignIns) -> tuple[Route, ...]:
 # --- by an OpenID provider
 
 _PROVIDER_LOGIN: Final = {
-    "type": "object", "required": ["id_token"],
+    "type": "object",
+    "required": ["id_token"],
     "properties": {"id_token": {"type": "string"}, "access_token": {"type": "string"}},
-}  # fmt: skip
+}
 
 
 def refused(error: PaictlError, language: str) -> ApiError:
@@ -157,13 +172,19 @@ def provider_routes(federation: Federation) -> tuple[Route, ...]:
     takes = {"application/json": _PROVIDER_LOGIN, "application/x-www-form-urlencoded": _PROVIDER_LOGIN}
     return (
         Route(
-            "GET", "/api/v2/authn/oidc", Access.ANYBODY, described,
+            "GET",
+            "/api/v2/authn/oidc",
+            Access.ANYBODY,
+            described,
             Operation("The OpenID provider", "authn", answers=(200, 404)),
         ),
         Route(
-            "POST", "/api/v2/authn/oidc/login", Access.ANYBODY, login,
+            "POST",
+            "/api/v2/authn/oidc/login",
+            Access.ANYBODY,
+            login,
             Operation("Sign in with a token of the provider", "authn", takes=takes, answers=(200, 400, 401, 404)),
             slow=True,
             line=LINE,
         ),
-    )  # fmt: skip
+    )

@@ -55,19 +55,32 @@ def limits_answer(call: Call) -> Answer:
 
 ROUTES: Final = (
     Route(
-        "GET", "/api/v2/usage/budgets", Access.USER, budgets_answer,
-        Operation("Budgets of device hours in this month", "usage", (200,)), slow=True,
+        "GET",
+        "/api/v2/usage/budgets",
+        Access.USER,
+        budgets_answer,
+        Operation("Budgets of device hours in this month", "usage", (200,)),
+        slow=True,
     ),
     Route(
-        "GET", "/api/v2/usage/limits", Access.USER, limits_answer,
-        Operation("Devices that users hold and tenants borrow, and may", "usage", (200,)), slow=True,
+        "GET",
+        "/api/v2/usage/limits",
+        Access.USER,
+        limits_answer,
+        Operation("Devices that users hold and tenants borrow, and may", "usage", (200,)),
+        slow=True,
     ),
     Route(
-        "GET", "/api/v2/usage", Access.USER, usage,
+        "GET",
+        "/api/v2/usage",
+        Access.USER,
+        usage,
         Operation(
-            "Device time of a month, of one's own jobs or, for administrators, of all", "usage", (200, 400),
+            "Device time of a month, of one's own jobs or, for administrators, of all",
+            "usage",
+            (200, 400),
             {"month": "string", "by": "string", "vc": "string"},
         ),
         slow=True,
     ),
-)  # fmt: skip
+)

@@ -17,27 +17,34 @@ from paictl.server.signing import SignIns
 _TEXT: Final = {"type": "string"}
 _NAMES: Final = {"type": "array", "items": _TEXT}
 _USER: Final = {
-    "type": "object", "required": ["username", "password"],
+    "type": "object",
+    "required": ["username", "password"],
     "properties": {
-        "username": _TEXT, "password": {"type": "string", "format": "password"}, "admin": {"type": "boolean"},
-        "email": _TEXT, "virtualCluster": _NAMES, "extension": {"type": "object", "maxProperties": 0},
+        "username": _TEXT,
+        "password": {"type": "string", "format": "password"},
+        "admin": {"type": "boolean"},
+        "email": _TEXT,
+        "virtualCluster": _NAMES,
+        "extension": {"type": "object", "maxProperties": 0},
     },
-}  # fmt: skip
+}
 _CHANGE: Final = {
-    "type": "object", "required": ["data"],
+    "type": "object",
+    "required": ["data"],
     "properties": {"data": {**_USER, "required": ["username"]}, "patch": {"type": "boolean", "default": False}},
-}  # fmt: skip
+}
 _OWN: Final = {
     "type": "object",
     "properties": {"username": _TEXT, "email": _TEXT, "oldPassword": _TEXT, "newPassword": _TEXT},
 }
 _MINE: Final = {
-    "type": "object", "required": ["data"],
+    "type": "object",
+    "required": ["data"],
     "properties": {
         "data": _OWN,
         "patch": {"type": "boolean", "default": False},
     },
-}  # fmt: skip
+}
 _GROUP: Final = {"type": "object", "required": ["groupname"], "properties": {"groupname": _TEXT}}
 _GROUPS: Final = {"type": "object", "required": ["grouplist"], "properties": {"grouplist": _NAMES}}
 
@@ -45,9 +52,14 @@ _GROUPS: Final = {"type": "object", "required": ["grouplist"], "properties": {"g
 def user_data(account: Account) -> dict[str, Any]:
     """A user as OpenPAI's clients know one."""
     return {
-        "username": account.name, "admin": account.admin, "virtualCluster": list(account.vcs),
-        "grouplist": list(account.vcs), "storageConfig": [], "email": account.email, "extension": {},
-    }  # fmt: skip
+        "username": account.name,
+        "admin": account.admin,
+        "virtualCluster": list(account.vcs),
+        "grouplist": list(account.vcs),
+        "storageConfig": [],
+        "email": account.email,
+        "extension": {},
+    }
 
 
 def _account(call: Call, name: str) -> Account:
@@ -72,9 +84,12 @@ def create(call: Call) -> Answer:
     """A new user."""
     fields = call.fields()
     new = accounts.NewUser(
-        _string(fields, "username"), _string(fields, "password"), _flag(fields, "admin"),
-        _names(call, fields, "virtualCluster"), _string(fields, "email", ""),
-    )  # fmt: skip
+        _string(fields, "username"),
+        _string(fields, "password"),
+        _flag(fields, "admin"),
+        _names(call, fields, "virtualCluster"),
+        _string(fields, "email", ""),
+    )
     _only(fields, _USER)
     _no_extension(fields)
     try:
@@ -193,9 +208,10 @@ def grants(call: Call) -> Answer:
 def no_groups(_call: Call) -> Answer:
     """Groups come and go with virtual clusters."""
     raise ApiError(
-        501, "NotImplementedError",
+        501,
+        "NotImplementedError",
         text("groups are the configuration's virtual clusters: push a configuration to change them"),
-    )  # fmt: skip
+    )
 
 
 def _vc_names(call: Call) -> list[str]:
@@ -212,8 +228,11 @@ def _known_group(call: Call) -> str:
 def _group(name: str) -> dict[str, Any]:
     acls = {"admin": False, "virtualClusters": [name], "storageConfigs": []}
     return {
-        "groupname": name, "description": f"who may submit to {name}", "externalName": "", "extension": {"acls": acls},
-    }  # fmt: skip
+        "groupname": name,
+        "description": f"who may submit to {name}",
+        "externalName": "",
+        "extension": {"acls": acls},
+    }
 
 
 # --- fields of a request

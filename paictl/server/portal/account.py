@@ -47,8 +47,14 @@ def password_with(sign_ins: SignIns) -> Route:
         seconds = int(span.total_seconds()) if span else 0
         return redirect("/account", session_cookie(token, secure=call.secure, seconds=seconds))
 
-    return Route("POST", "/account/password", Access.USER, password,
-                 Operation("Another password", answers=(303, 400, 429)), slow=True)  # fmt: skip
+    return Route(
+        "POST",
+        "/account/password",
+        Access.USER,
+        password,
+        Operation("Another password", answers=(303, 400, 429)),
+        slow=True,
+    )
 
 
 def make_token(call: Call) -> Answer:

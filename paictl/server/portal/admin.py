@@ -34,9 +34,14 @@ def users(call: Call) -> Answer:
 
 def _list(call: Call, *, error: str = "", typed: Mapping[str, Any] | None = None) -> Answer:
     values = {
-        "title": "Users", "here": "/admin", "tab": USERS, "users": call.cluster.users.accounts(),
-        "vcs": all_vcs(call.cluster), "error": error, "typed": typed or {},
-    }  # fmt: skip
+        "title": "Users",
+        "here": "/admin",
+        "tab": USERS,
+        "users": call.cluster.users.accounts(),
+        "vcs": all_vcs(call.cluster),
+        "error": error,
+        "typed": typed or {},
+    }
     return page(call, "admin/users.html", values, status=400 if error else 200)
 
 
@@ -44,9 +49,12 @@ def add(call: Call) -> Answer:
     """A new user."""
     given = call.fields()
     new = accounts.NewUser(
-        str(given.get("name", "")).strip(), str(given.get("password", "")), "admin" in given, _granted(given),
+        str(given.get("name", "")).strip(),
+        str(given.get("password", "")),
+        "admin" in given,
+        _granted(given),
         str(given.get("email", "")).strip(),
-    )  # fmt: skip
+    )
     try:
         accounts.check_vcs(call.cluster, new.vcs)
         if call.cluster.users.account(new.name) is None:
@@ -139,9 +147,15 @@ def services(call: Call) -> Answer:
 def _services(call: Call, error: str = "", hint: str = "") -> Answer:
     lacking = call.cluster.lacks.get(Port.SERVICES, "")
     values = {
-        "title": "Services", "here": "/admin", "tab": SERVICES, "lacking": lacking, "error": error, "hint": hint,
-        "services": [] if lacking else list_services(call.cluster), "now": call.cluster.now,
-    }  # fmt: skip
+        "title": "Services",
+        "here": "/admin",
+        "tab": SERVICES,
+        "lacking": lacking,
+        "error": error,
+        "hint": hint,
+        "services": [] if lacking else list_services(call.cluster),
+        "now": call.cluster.now,
+    }
     return page(call, "admin/services.html", values, status=400 if error else 200)
 
 
@@ -173,8 +187,11 @@ def begin(_call: Call) -> Answer:
 def history(call: Call) -> Answer:
     """All versions, the newest first."""
     versions = list(reversed(call.cluster.configurations()))
-    return page(call, "admin/configuration.html", {
-        "title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions})  # fmt: skip
+    return page(
+        call,
+        "admin/configuration.html",
+        {"title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions},
+    )
 
 
 def version(call: Call) -> Answer:
@@ -186,9 +203,17 @@ def version(call: Call) -> Answer:
     kept = list(versions.values())
     place = kept.index(versions[number])
     before: Mapping[str, str] = kept[place - 1].files if place else {}
-    return page(call, "admin/version.html", {
-        "title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "version": versions[number],
-        "files": _changes(before, versions[number])})  # fmt: skip
+    return page(
+        call,
+        "admin/version.html",
+        {
+            "title": "Configuration",
+            "here": "/admin",
+            "tab": CONFIGURATION,
+            "version": versions[number],
+            "files": _changes(before, versions[number]),
+        },
+    )
 
 
 def _changes(before: Mapping[str, str], after: ConfigVersion) -> list[dict[str, Any]]:

@@ -34,10 +34,15 @@ def _values(call: Call) -> dict[str, Any]:
         return {"picture": None, "chains": (), "vcs": (), "note": "", "windows": (), "reservations": (), "free": ()}
     picture = call.cluster.picture()
     return {
-        "picture": picture, "chains": drawn(call, picture.chains), "vcs": _vcs(picture, Whose(call)),
-        "note": picture.note, "windows": picture.windows, "reservations": picture.reservations,
-        "free": [row for row in picture.free if row.total > 1], "admin": call.me.admin,
-    }  # fmt: skip
+        "picture": picture,
+        "chains": drawn(call, picture.chains),
+        "vcs": _vcs(picture, Whose(call)),
+        "note": picture.note,
+        "windows": picture.windows,
+        "reservations": picture.reservations,
+        "free": [row for row in picture.free if row.total > 1],
+        "admin": call.me.admin,
+    }
 
 
 def _vcs(picture: Picture, whose: Whose) -> Sequence[dict[str, Any]]:
@@ -64,16 +69,24 @@ def plan(call: Call) -> Answer:
     vc = call.query.get("vc") or ""
     cells = ",".join((call.query.get("for") or "").replace(",", " ").split())  # one word, as `--for` takes it
     values = {
-        "title": "Defragmentation", "here": "/cluster", "cells": cells, "vc": vc, "error": "", "hint": "",
-        "made": None, "lines": (), "payers": "",
-    }  # fmt: skip
+        "title": "Defragmentation",
+        "here": "/cluster",
+        "cells": cells,
+        "vc": vc,
+        "error": "",
+        "hint": "",
+        "made": None,
+        "lines": (),
+        "payers": "",
+    }
     if not cells:
         return page(call, "defragmentation.html", values)
     try:
         made = plan_for(call)
     except PaictlError as error:
-        return page(call, "defragmentation.html", {**values, "error": error.message, "hint": error.hint or ""},
-                    status=400)  # fmt: skip
+        return page(
+            call, "defragmentation.html", {**values, "error": error.message, "hint": error.hint or ""}, status=400
+        )
     lines = [line for room in made.rooms for line in room_lines(room)]
     payers = payers_line(made) if made.moves else ""
     return page(call, "defragmentation.html", {**values, "made": made, "lines": lines, "payers": payers})

@@ -58,12 +58,17 @@ def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
     total = 0 if picture is None else sum(1 for _ in picture.leaves())
     return {
         "tiles": [] if picture is None else _tiles(picture, total),
-        "jobs": [{"job": job, "path": path_of(job.key), "why": reasons.get(job.key, "")}
-                 for job in map(tenants.job, mine)],
-        "longest": oldest, "longest_path": path_of(oldest.key) if oldest else "",
-        "waited": call.cluster.now - oldest.submitted if oldest else None, "why": whys[oldest.key] if oldest else (),
-        "chart": history.chart(call.cluster, total), "width": WIDTH, "height": HEIGHT,
-    }  # fmt: skip
+        "jobs": [
+            {"job": job, "path": path_of(job.key), "why": reasons.get(job.key, "")} for job in map(tenants.job, mine)
+        ],
+        "longest": oldest,
+        "longest_path": path_of(oldest.key) if oldest else "",
+        "waited": call.cluster.now - oldest.submitted if oldest else None,
+        "why": whys[oldest.key] if oldest else (),
+        "chart": history.chart(call.cluster, total),
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
 def _tiles(picture: Picture, total: int) -> list[tuple[str, int, str]]:

@@ -20,10 +20,17 @@ MOST: Final = 500
 CHOICES: Final = ("vc", "vc,user", "user", "job", "sku", "vc,sku")
 """What the page adds up by."""
 NAMES: Final = {
-    "vc": "Virtual cluster", "user": "User", "job": "Job", "sku": "SKU",
-    "guaranteed": "Guaranteed", "opportunistic": "Opportunistic", "lost": "Lost", "idle": "Promised, idle",
-    "lendable": "Lendable", "department": "Department",
-}  # fmt: skip
+    "vc": "Virtual cluster",
+    "user": "User",
+    "job": "Job",
+    "sku": "SKU",
+    "guaranteed": "Guaranteed",
+    "opportunistic": "Opportunistic",
+    "lost": "Lost",
+    "idle": "Promised, idle",
+    "lendable": "Lendable",
+    "department": "Department",
+}
 """Headings of the columns, keys of the catalogue."""
 
 
@@ -31,9 +38,18 @@ def usage(call: Call) -> Answer:
     """The page."""
     by = call.query.get("by") or ("vc,user" if call.me.admin else "job")
     values: dict[str, Any] = {
-        "title": "Device hours", "here": "/usage", "choices": CHOICES, "by": ",".join(dimensions(by)),
-        "figures": FIGURES, "names": NAMES, "books": None, "rows": (), "refusal": "", "hint": "", "hidden": 0,
-    }  # fmt: skip
+        "title": "Device hours",
+        "here": "/usage",
+        "choices": CHOICES,
+        "by": ",".join(dimensions(by)),
+        "figures": FIGURES,
+        "names": NAMES,
+        "books": None,
+        "rows": (),
+        "refusal": "",
+        "hint": "",
+        "hidden": 0,
+    }
     start, end = month_span(call.query.get("month") or f"{call.cluster.now.astimezone(UTC):%Y-%m}")
     values |= {"month": f"{start:%Y-%m}", "before": f"{start - timedelta(days=1):%Y-%m}", "after": ""}
     if end <= call.cluster.now:
@@ -58,11 +74,16 @@ def _allowances(call: Call) -> dict[str, Any]:
         return {"budgets": (), "limits": ()}
     rows = [
         (
-            state.budget.vc or "–", state.user or "–", f"{state.used / HOUR:,.2f}", f"{state.budget.hours:,.2f}",
-            f"{state.percent:.0f} %", state.level.value, state.budget.over.value,
+            state.budget.vc or "–",
+            state.user or "–",
+            f"{state.used / HOUR:,.2f}",
+            f"{state.budget.hours:,.2f}",
+            f"{state.percent:.0f} %",
+            state.level.value,
+            state.budget.over.value,
         )
         for state in states
-    ]  # fmt: skip
+    ]
     limits = [
         (holding.vc, holding.user or "–", NAMES[holding.kind], holding.held, holding.most) for holding in holdings
     ]

@@ -44,8 +44,12 @@ _FILTERS: Final = ("keyword", "state", "vc", "tag", "mine")
 
 def jobs(call: Call) -> Answer:
     """The list with its filters."""
-    values = {"title": "Jobs", "here": "/jobs", "states": [state.value for state in JobState],
-              "vcs": all_vcs(call.cluster)}  # fmt: skip
+    values = {
+        "title": "Jobs",
+        "here": "/jobs",
+        "states": [state.value for state in JobState],
+        "vcs": all_vcs(call.cluster),
+    }
     return page(call, "jobs.html", {**values, **_table(call)})
 
 
@@ -72,13 +76,18 @@ def _table(call: Call) -> dict[str, Any]:
         ),
     )
     now = call.cluster.now
-    rows = [{"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
-            for job in map(Tenants(call).job, job_page.jobs)]  # fmt: skip
+    rows = [
+        {"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
+        for job in map(Tenants(call).job, job_page.jobs)
+    ]
     return {
-        "rows": rows, "chosen": chosen, "tagged": any(job.tags for job in job_page.jobs), "tag_path": tag_path,
+        "rows": rows,
+        "chosen": chosen,
+        "tagged": any(job.tags for job in job_page.jobs),
+        "tag_path": tag_path,
         "paging": paging("/jobs", chosen, offset, LIMIT, job_page.total),
         "live": address("/jobs/table", {**chosen, "offset": str(offset)}),
-    }  # fmt: skip
+    }
 
 
 ROUTES: Final = (
@@ -106,15 +115,22 @@ def _values(call: Call, *, opens: bool) -> dict[str, Any]:
     events = tenants.events(call.cluster.events(f"job/{job.key}"))
     path, waiting = path_of(job.key), job.state is JobState.WAITING
     return {
-        "job": job, "path": path, "live": f"{path}/live", "tasks": job.tasks[:MOST_SHOWN],
+        "job": job,
+        "path": path,
+        "live": f"{path}/live",
+        "tasks": job.tasks[:MOST_SHOWN],
         "more_tasks": max(len(job.tasks) - MOST_SHOWN, 0),
         "ran": (job.ended or now) - job.started if job.started else None,
-        "waiting": waiting, "why": explained(call, job, pictured=False) if waiting else None,
+        "waiting": waiting,
+        "why": explained(call, job, pictured=False) if waiting else None,
         "chart": chart(events, job.submitted, job.ended or now),
         "events": [(event, detail(event)) for event in events[-MOST_SHOWN:]],
-        "more_events": max(len(events) - MOST_SHOWN, 0), "attempts": attempts_of(job, events),
-        "ports": _ports(call, job), "opens": opens, "tag_path": tag_path,
-    }  # fmt: skip
+        "more_events": max(len(events) - MOST_SHOWN, 0),
+        "attempts": attempts_of(job, events),
+        "ports": _ports(call, job),
+        "opens": opens,
+        "tag_path": tag_path,
+    }
 
 
 def _ports(call: Call, view: JobView) -> list[tuple[TaskView, tuple[str, ...]]]:
@@ -140,8 +156,14 @@ def log(call: Call) -> Answer:
         written = _end_of(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
     except PaictlError as problem:  # it has not started, or its pod is gone
         error = problem.message
-    values = {"title": str(task), "here": "/jobs", "path": path_of(_key(call)),
-              "task": task, "written": written, "error": error}  # fmt: skip
+    values = {
+        "title": str(task),
+        "here": "/jobs",
+        "path": path_of(_key(call)),
+        "task": task,
+        "written": written,
+        "error": error,
+    }
     return page(call, "log.html", values)
 
 
@@ -229,13 +251,28 @@ def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterat
 
 
 def _bar(
-    since: datetime, until: datetime | None, kind: str, start: datetime, end: datetime, scale: float,
-    node: str = "", devices: str = "", reason: str = "",
-) -> TimelineBar:  # fmt: skip
+    since: datetime,
+    until: datetime | None,
+    kind: str,
+    start: datetime,
+    end: datetime,
+    scale: float,
+    node: str = "",
+    devices: str = "",
+    reason: str = "",
+) -> TimelineBar:
     left = max((since - start).total_seconds() * scale, 0.0)
     width = max(((until or end) - since).total_seconds() * scale, 2.0)
-    return TimelineBar(round(min(left, _WIDTH - 2.0), 1), round(min(width, _WIDTH - left), 1), kind, since, until, node,
-               devices, reason)  # fmt: skip
+    return TimelineBar(
+        round(min(left, _WIDTH - 2.0), 1),
+        round(min(width, _WIDTH - left), 1),
+        kind,
+        since,
+        until,
+        node,
+        devices,
+        reason,
+    )
 
 
 def by_key(call: Call) -> Answer:

@@ -54,9 +54,12 @@ def folder() -> Path:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(folder()), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(folder()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.globals.update(static=static_address)
     environment.filters.update(clock=clock, span=span_text)
     return environment
@@ -90,10 +93,14 @@ def translator(language: str) -> Callable[..., str]:
 def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, status: int = 200) -> Answer:
     """A page for the caller; templates extend ``base.html`` and see `values` beside what every page has."""
     shared = {
-        "me": call.caller, "csrf": csrf_of(call.session), "language": call.language, "theme": call.theme,
-        "t": translator(call.language), "navigation": NAVIGATION + call.pages,
+        "me": call.caller,
+        "csrf": csrf_of(call.session),
+        "language": call.language,
+        "theme": call.theme,
+        "t": translator(call.language),
+        "navigation": NAVIGATION + call.pages,
         "cluster_name": call.cluster.name,
-    }  # fmt: skip
+    }
     text = _environment().get_template(template).render({**shared, **(values or {})})
     return Answer(text.encode(), status, "text/html")
 
@@ -103,10 +110,17 @@ def error_page(error: ApiError, language: str, theme: str, caller: Caller | None
     hint = error.more.get("hint", "")
     hint = "" if of_commands(hint) else in_language(hint, language)
     values = {
-        "me": caller, "csrf": csrf_of(session), "language": language, "theme": theme, "t": translator(language),
-        "navigation": NAVIGATION, "cluster_name": "", "status": error.status,
-        "message": in_language(error.message, language), "hint": hint,
-    }  # fmt: skip
+        "me": caller,
+        "csrf": csrf_of(session),
+        "language": language,
+        "theme": theme,
+        "t": translator(language),
+        "navigation": NAVIGATION,
+        "cluster_name": "",
+        "status": error.status,
+        "message": in_language(error.message, language),
+        "hint": hint,
+    }
     text = _environment().get_template("error.html").render(values)
     return Answer(text.encode(), error.status, "text/html", error.headers)
 

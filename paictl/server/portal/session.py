@@ -50,9 +50,12 @@ def sign_in_routes(sign_ins: SignIns, federation: Federation) -> tuple[Route, ..
             account = sign_ins.account(call, user, str(fields.get("password", "")))
         except ApiError as error:
             values = {
-                "next": wanted, "user": user[:64], "error": error.message, "title": "Sign in",
+                "next": wanted,
+                "user": user[:64],
+                "error": error.message,
+                "title": "Sign in",
                 "provider": federation.settings(call.cluster),
-            }  # fmt: skip
+            }
             answer = page(call, "sign-in.html", values, status=error.status)
             return Answer(answer.body, answer.status, answer.media, error.headers)
         token = issue(call.cluster.users, account, TokenKind.SESSION)
@@ -62,10 +65,8 @@ def sign_in_routes(sign_ins: SignIns, federation: Federation) -> tuple[Route, ..
 
     return (
         Route("GET", "/sign-in", Access.ANYBODY, sign_in_page, Operation("Sign in")),
-        Route(
-            "POST", "/sign-in", Access.ANYBODY, sign_in, Operation("Sign in", answers=(303, 400, 429)), slow=True
-        ),
-    )  # fmt: skip
+        Route("POST", "/sign-in", Access.ANYBODY, sign_in, Operation("Sign in", answers=(303, 400, 429)), slow=True),
+    )
 
 
 def sign_out(call: Call) -> Answer:
@@ -121,9 +122,8 @@ def federated_routes(federation: Federation) -> tuple[Route, ...]:
         address = provider.authorization(
             redirect=_callback(call), state=state, nonce=nonce, challenge=challenge, scopes=" ".join(settings.scopes)
         )
-        begun = {
-            "state": state, "nonce": nonce, "verifier": verifier, "next": local_address(call.query.get("next", "/")),
-        }  # fmt: skip
+        after = local_address(call.query.get("next", "/"))
+        begun = {"state": state, "nonce": nonce, "verifier": verifier, "next": after}
         return redirect(address, begun_cookie(packed(begun), secure=call.secure, seconds=BEGUN))
 
     def come_back(call: Call) -> Answer:
@@ -167,9 +167,12 @@ def federated_routes(federation: Federation) -> tuple[Route, ...]:
 def _refused(call: Call, federation: Federation, error: ApiError) -> Answer:
     """The form again, with the reason: own users can still sign in."""
     values = {
-        "next": "/", "user": "", "error": error.message, "title": "Sign in",
+        "next": "/",
+        "user": "",
+        "error": error.message,
+        "title": "Sign in",
         "provider": federation.settings(call.cluster),
-    }  # fmt: skip
+    }
     answer = page(call, "sign-in.html", values, status=error.status)
     cookie = begun_cookie("", secure=call.secure, seconds=0)
     return Answer(answer.body, answer.status, answer.media, error.headers, (cookie,))

@@ -35,8 +35,7 @@ from paictl.workload.job import PRIORITIES
 def templates(call: Call) -> Answer:
     """The templates that the caller may use."""
     libraries = visible(call)
-    values = {"title": "Templates", "here": "/templates", "libraries": libraries, "start": _start,
-              "every": EVERY_VC}  # fmt: skip
+    values = {"title": "Templates", "here": "/templates", "libraries": libraries, "start": _start, "every": EVERY_VC}
     return page(call, "templates.html", values)
 
 
@@ -80,12 +79,16 @@ class SubmitForm:
         image = _mapping(uses[0]).get("uri", "") if isinstance(uses, list) and uses else ""
         commands = role.get("commands")
         words = (
-            str(data.get("name", "")), str(_mapping(data.get("defaults")).get("virtualCluster", "")),
-            str(_mapping(extras.get("hivedScheduler")).get("jobPriorityClass", "")), str(image),
-            "\n".join(map(str, commands)) if isinstance(commands, list) else "", str(role.get("instances", "")),
-            *(str(each.get(name, "")) for name in ("gpu", "cpu", "memoryMB")), str(data.get("jobRetryCount", 0)),
+            str(data.get("name", "")),
+            str(_mapping(data.get("defaults")).get("virtualCluster", "")),
+            str(_mapping(extras.get("hivedScheduler")).get("jobPriorityClass", "")),
+            str(image),
+            "\n".join(map(str, commands)) if isinstance(commands, list) else "",
+            str(role.get("instances", "")),
+            *(str(each.get(name, "")) for name in ("gpu", "cpu", "memoryMB")),
+            str(data.get("jobRetryCount", 0)),
             "on" if extras.get("gangAllocation") else "",
-        )  # fmt: skip
+        )
         made = cls(**dict(zip((entry.name for entry in fields(cls)), words, strict=True)))
         return made if made.data() == {"jobRetryCount": 0, **data} else None
 
@@ -107,14 +110,16 @@ class SubmitForm:
                     "instances": _number(self.instances),
                     "dockerImage": "image",
                     "resourcePerInstance": {
-                        "gpu": _number(self.gpu), "cpu": _number(self.cpu), "memoryMB": _number(self.memory),
+                        "gpu": _number(self.gpu),
+                        "cpu": _number(self.cpu),
+                        "memoryMB": _number(self.memory),
                     },
                     "commands": [line.rstrip() for line in self.command.splitlines() if line.strip()],
                 }
             },
             "defaults": {"virtualCluster": self.vc},
             "extras": {"gangAllocation": bool(self.gang), "hivedScheduler": {"jobPriorityClass": self.priority}},
-        }  # fmt: skip
+        }
 
 
 def _number(word: str) -> int | str:
@@ -227,8 +232,10 @@ def _cloned(call: Call, key: str) -> dict[str, Any]:
     priority = call.query.get("priority", "")
     if priority in PRIORITIES:
         extras = _mapping(data.get("extras"))
-        data["extras"] = {**extras, "hivedScheduler": {**_mapping(extras.get("hivedScheduler")),
-                                                       "jobPriorityClass": priority}}  # fmt: skip
+        data["extras"] = {
+            **extras,
+            "hivedScheduler": {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": priority},
+        }
     roles = _mapping(data.get("taskRoles"))
     if len(roles) == 1:
         ((name, role),) = roles.items()
@@ -286,10 +293,16 @@ def _page(
     call: Call, made: SubmitForm | None, typed: str, result: Checked | None, *, status: int = 200, replaces: str = ""
 ) -> Answer:
     values = {
-        "title": "Submit", "here": "/submit", "form": asdict(made or SubmitForm()), "fits": made is not None,
-        "yaml": typed, "checked": result,
-        "vcs": granted(call), "priorities": list(PRIORITIES), "replaces": replaces,
-    }  # fmt: skip
+        "title": "Submit",
+        "here": "/submit",
+        "form": asdict(made or SubmitForm()),
+        "fits": made is not None,
+        "yaml": typed,
+        "checked": result,
+        "vcs": granted(call),
+        "priorities": list(PRIORITIES),
+        "replaces": replaces,
+    }
     return page(call, "submit.html", values, status=status)
 
 

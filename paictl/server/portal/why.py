@@ -116,8 +116,12 @@ def _unsearched(call: Call, job: JobView, explanation: JobExplanation, *, pictur
     chains: tuple[DrawnChain, ...] = ()
     if pictured and places and not job.state.ended:
         chains = _drawn(call, call.cluster.picture(), PictureMarks(places, taken=True))
-    return Why(lines, buttons=tuple(buttons) if job.state is JobState.WAITING else (), chains=chains,
-               caption=text("Where it runs") if chains else None)  # fmt: skip
+    return Why(
+        lines,
+        buttons=tuple(buttons) if job.state is JobState.WAITING else (),
+        chains=chains,
+        caption=text("Where it runs") if chains else None,
+    )
 
 
 def _edit(job: JobView) -> WayButton:
@@ -210,8 +214,12 @@ def _values(call: Call) -> dict[str, Any]:
     job = tenants.job(call.cluster.job(f"{call.path['user']}~{call.path['name']}"))
     path = path_of(job.key)
     query = {"way": call.query.get("way", "")} if number_in(call, "way") else {}
-    return {"job": job, "path": path, "why": explained(call, job, pictured=True),
-            "live": address(f"{path}/why/live", query)}  # fmt: skip
+    return {
+        "job": job,
+        "path": path,
+        "why": explained(call, job, pictured=True),
+        "live": address(f"{path}/why/live", query),
+    }
 
 
 ROUTES: Final = (

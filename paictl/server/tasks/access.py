@@ -95,8 +95,9 @@ def site_of(address: str) -> TaskSite:
     parts = urlsplit(address)
     star, _, base = (parts.hostname or "").partition(".")
     if parts.scheme not in ("http", "https") or star != "*" or parts.path not in ("", "/") or parts.query:
-        raise PaictlError(text("--tasks {address}: expected an address with * as the first label", address=address),
-                          hint=hint)  # fmt: skip
+        raise PaictlError(
+            text("--tasks {address}: expected an address with * as the first label", address=address), hint=hint
+        )
     try:
         port = parts.port
     except ValueError:
@@ -126,15 +127,16 @@ def open_route(site: TaskSite) -> Route:
 
         raise Elsewhere(account.name, reached)
 
-    return Route(
-        "GET", OPEN.path, OPEN.who, opened, Operation("Open what a task serves", answers=(303, 400))
-    )  # fmt: skip
+    return Route("GET", OPEN.path, OPEN.who, opened, Operation("Open what a task serves", answers=(303, 400)))
 
 
 OPEN: Final = Route(
-    "GET", "/jobs/{user}/{name}/open/{role}/{index}/{port}", Access.OWNER, lambda _: Answer(),
+    "GET",
+    "/jobs/{user}/{name}/open/{role}/{index}/{port}",
+    Access.OWNER,
+    lambda _: Answer(),
     Operation("Open what a task serves"),
-)  # fmt: skip
+)
 """Who may reach a task, for `authorise`."""
 
 
@@ -150,9 +152,7 @@ def entered(cluster: Cluster, ticket: str, label: str) -> str:
     return issue(cluster.users, caller.account, TokenKind.TASK, scope=scope)
 
 
-def entitled(
-    cluster: Cluster, token: str, label: str, kind: TokenKind = TokenKind.TASK
-) -> tuple[str, TaskAddress]:  # fmt: skip
+def entitled(cluster: Cluster, token: str, label: str, kind: TokenKind = TokenKind.TASK) -> tuple[str, TaskAddress]:
     """Whose token it is and the port of a task that it opens, on the host with this label.
 
     Raises `ApiError` if the caller may not.

@@ -221,9 +221,13 @@ class TaskProxy:
             await _say(browser, request, error.status, in_language(error.message, language), rows)
         finally:
             _ACCESS.info(
-                "%s %s tasks %s %s %.1f ms", sender.address or "-", who, request.method.decode(), visit.status,
+                "%s %s tasks %s %s %.1f ms",
+                sender.address or "-",
+                who,
+                request.method.decode(),
+                visit.status,
                 (time.perf_counter() - began) * 1000,
-            )  # fmt: skip
+            )
         await asyncio.sleep(0)  # what has come already would be answered before anybody else is
         return visit.known and browser.http.our_state is h11.DONE and browser.http.their_state is h11.DONE
 
@@ -290,9 +294,7 @@ class TaskProxy:
 
     async def _dialled(self, account: str, target: TaskAddress) -> _End:
         try:
-            ours = await self._workers.dial(
-                account, lambda cluster: cluster.dial(target.key, target.task, target.port)
-            )  # fmt: skip
+            ours = await self._workers.dial(account, lambda cluster: cluster.dial(target.key, target.task, target.port))
         except PaictlError as error:
             raise answer_to(error) from None
         ours.setblocking(False)
@@ -391,10 +393,14 @@ async def _say(
     """An answer of our own; a body that has not come is not waited for."""
     body = f"{message}\n".encode() if message else b""
     rows = {
-        "Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body)), "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", **(more or {}),
-    }  # fmt: skip
+        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+        **(more or {}),
+    }
     if browser.http.their_state is h11.SEND_BODY and not isinstance(browser.http.next_event(), h11.EndOfMessage):
         rows["Connection"] = "close"
     await browser.send(h11.Response(status_code=status, headers=list(rows.items())))

@@ -154,8 +154,9 @@ class Cells(Placer):
         group = self.engine.state.groups.by_name[str(self._firsts.get(job.number, job.number))]
         places = {
             group.pods[slot.member][slot.pod]: [self._device_of(leaf) for leaf in leaves]
-            for slot, leaves, _ in group.placements() if group.pods[slot.member][slot.pod]
-        }  # fmt: skip
+            for slot, leaves, _ in group.placements()
+            if group.pods[slot.member][slot.pod]
+        }
         lost = {uid for uid, place in places.items() if not failed.isdisjoint(place)}
         remaining = tuple(sorted(device for uid, place in places.items() if uid not in lost for device in place))
         if not remaining:
@@ -194,10 +195,14 @@ class Cells(Placer):
             self.noted(self.engine.apply(decision))
             uids.append(request.uid)
         group = self.engine.state.groups.by_name[str(self._firsts.get(job.number, job.number))]
-        held = tuple(sorted(
-            self._device_of(leaf) for slot, leaves, _ in group.placements()
-            if group.pods[slot.member][slot.pod] for leaf in leaves
-        ))  # fmt: skip
+        held = tuple(
+            sorted(
+                self._device_of(leaf)
+                for slot, leaves, _ in group.placements()
+                if group.pods[slot.member][slot.pod]
+                for leaf in leaves
+            )
+        )
         self._pods[held[0]] = tuple(uids)
         self._names |= dict.fromkeys(uids, job.number)
         return held, victims
@@ -263,10 +268,17 @@ class Cells(Placer):
         uid = f"{first}-{place}"
         vc = (job.vc or NAMELESS) if job.vc in self.promised else self._first_vc
         return PodRequest(
-            uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(first),
-            members=members, leaf_type=job.gpu_type or "", pinned_id=job.pinned_cell if guaranteed else "",
+            uid=uid,
+            name=f"sim/{uid}",
+            vc=vc,
+            priority=priority,
+            leaf_number=leaves,
+            group=str(first),
+            members=members,
+            leaf_type=job.gpu_type or "",
+            pinned_id=job.pinned_cell if guaranteed else "",
             repair=self.repairs and job.restart is Restart.MEMBER,
-        )  # fmt: skip
+        )
 
 
 @frozen

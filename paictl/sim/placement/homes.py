@@ -95,8 +95,9 @@ class Homes:
         fitting = [home for home in self.all if self._type(home, job)]
         same = min(
             (home for home in fitting if home.affinity == gpus and len(home.devices) >= gpus),
-            key=lambda home: (home.load, home.nodes), default=None,
-        )  # fmt: skip
+            key=lambda home: (home.load, home.nodes),
+            default=None,
+        )
         if same is not None and same.spare >= gpus:
             return Case.AFFINE, same
         if (nodes := self._servers(gpus, job.gpu_type)) is not None:
@@ -112,9 +113,10 @@ class Homes:
         """A home of that type with `gpus` free devices and no turns; idle servers are turned into one."""
         nodes = self.cluster.nodes
         fitting = [
-            home for home in self.all
+            home
+            for home in self.all
             if home.spare >= gpus and len(home.free) >= gpus and nodes[home.nodes[0]].type == kind
-        ]  # fmt: skip
+        ]
         if fitting:
             return min(fitting, key=lambda home: (home.affinity != gpus, home.spare, home.nodes))
         servers = self._servers(gpus, kind)

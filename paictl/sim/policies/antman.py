@@ -143,10 +143,7 @@ class AntMan(Policy):
             devices = own
         else:
             kind, type_of = job.gpu_type, self.cluster.type_of
-            free = [
-                device for device in self._open
-                if device not in kept and (kind is None or type_of[device] == kind)
-            ]  # fmt: skip
+            free = [device for device in self._open if device not in kept and (kind is None or type_of[device] == kind)]
             if len(free) < job.gpus:
                 self._reserve(job, free)
                 return False

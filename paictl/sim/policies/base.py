@@ -94,9 +94,13 @@ class Policy(ABC):
         self.cluster = setup.cluster
         self.placement = self.make_placement()
         self.costs = Costs(
-            parameters.suspend, parameters.resume, parameters.resume_log, parameters.migrate, parameters.resize,
+            parameters.suspend,
+            parameters.resume,
+            parameters.resume_log,
+            parameters.migrate,
+            parameters.resize,
             parameters.profile,
-        )  # fmt: skip
+        )
         self.rates = self.make_rates()
         self.now = Millis(0)
         self._held: dict[int, Devices] = {}

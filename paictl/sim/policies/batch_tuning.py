@@ -101,9 +101,13 @@ class Learner:
         assert self.noise is not None  # noqa: S101 the job has run
         training = self.training
         return best_sizes(
-            self.models[self.kind(kind)], self.noise, (training.batches[0], max(bound, training.batches[0])),
-            training.local(kind), nodes, replicas,
-        )  # fmt: skip
+            self.models[self.kind(kind)],
+            self.noise,
+            (training.batches[0], max(bound, training.batches[0])),
+            training.local(kind),
+            nodes,
+            replicas,
+        )
 
     def choose(self, kind: str, placement: Placement) -> BatchSize:
         """The batch size with which the job trains on a placement."""
@@ -117,13 +121,9 @@ class Learner:
         times = training.times(kind)
         assert times is not None  # noqa: S101 the job runs on that type
         largest = max(least, min(largest, times.most_on(placement)))
-        best = best_sizes(
-            model, self.noise, training.batches, (least, largest), [len(placement)], [replicas]
-        )  # fmt: skip
+        best = best_sizes(model, self.noise, training.batches, (least, largest), [len(placement)], [replicas])
         local, most = int(best.local[0]), times.most_of(replicas)
-        return training.bounded(
-            BatchSize(local if most is None else min(local, most), int(best.passes[0])), replicas
-        )  # fmt: skip
+        return training.bounded(BatchSize(local if most is None else min(local, most), int(best.passes[0])), replicas)
 
 
 class _Stay:

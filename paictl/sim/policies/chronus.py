@@ -179,10 +179,13 @@ class Chronus(Grid):
         free -= sum(self._refused[number].gpus for number in self._kept)
         left = self.p.lease - self.now % self.p.lease
         short = [
-            job for number, job in self._refused.items()
-            if number in self.waiting and number not in self._kept and job.remaining(self.now) <= left * ONE
+            job
+            for number, job in self._refused.items()
+            if number in self.waiting
+            and number not in self._kept
+            and job.remaining(self.now) <= left * ONE
             and self._feasible(job)
-        ]  # fmt: skip
+        ]
         for job in sorted(short, key=lambda job: (job.remaining(self.now) * job.gpus, job.number)):
             if job.gpus <= free:
                 free -= job.gpus

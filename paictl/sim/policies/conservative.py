@@ -67,9 +67,7 @@ class Profile:
     def merge(self) -> None:
         """Merge neighbouring steps that are equal."""
         rows = list(self._rows.values())
-        same = [
-            place for place in range(1, len(self._times)) if all(row[place] == row[place - 1] for row in rows)
-        ]  # fmt: skip
+        same = [place for place in range(1, len(self._times)) if all(row[place] == row[place - 1] for row in rows)]
         for place in reversed(same):
             del self._times[place]
             for row in rows:

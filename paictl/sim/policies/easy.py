@@ -68,8 +68,9 @@ class WaitingIndex:
 
     def _grow(self) -> None:
         """Drop removed jobs; double the tree if more than half of the jobs still wait."""
-        waiting = [(job, limit) for job, limit in zip(self._jobs, self._tree[self._leaves :], strict=False)
-                if limit < _NEVER]  # fmt: skip
+        waiting = [
+            (job, limit) for job, limit in zip(self._jobs, self._tree[self._leaves :], strict=False) if limit < _NEVER
+        ]
         while self._leaves < 2 * len(waiting):
             self._leaves *= 2
         self._tree = [_NEVER] * (2 * self._leaves)

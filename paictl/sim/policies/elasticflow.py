@@ -206,11 +206,17 @@ class ElasticFlow(Policy):
     def _carry_out(self, wanted: Mapping[int, int]) -> None:
         """Stop and shrink jobs, then grow and start others, the largest first; whoever changes keeps what it can."""
         changed = [
-            self._promised.get(number) or self._others[number] for number in {**self._levels, **wanted}
+            self._promised.get(number) or self._others[number]
+            for number in {**self._levels, **wanted}
             if wanted.get(number, _WAITS) != self._levels.get(number, _WAITS)
-        ]  # fmt: skip
-        changed.sort(key=lambda job: (wanted.get(job.number, _WAITS) > self._levels.get(job.number, _WAITS),
-                                      -wanted.get(job.number, _WAITS), job.number))  # fmt: skip
+        ]
+        changed.sort(
+            key=lambda job: (
+                wanted.get(job.number, _WAITS) > self._levels.get(job.number, _WAITS),
+                -wanted.get(job.number, _WAITS),
+                job.number,
+            )
+        )
         for job in changed:
             level, held = wanted.get(job.number, _WAITS), self.held(job)
             if level < 0:

@@ -105,9 +105,10 @@ def _module(path: Path, where: str) -> ModuleType:
         source = path.read_bytes()
     except OSError as error:
         raise ParameterError(
-            i18n.text("cannot read the file: {error}", error=error.strerror), where=where,
+            i18n.text("cannot read the file: {error}", error=error.strerror),
+            where=where,
             hint="check the path: --policy FILE.py, or FILE.py:CLASS",
-        ) from error  # fmt: skip
+        ) from error
     module = ModuleType(f"paictl_policy_{path.stem}")
     module.__file__ = str(path)
     folder = str(path.resolve().parent)

@@ -19,9 +19,7 @@ from paictl.sim.view import JobView
 COVERED: Final = 0.95
 """Share of all requests that the typical ones cover."""
 _DIGITS: Final = Context(prec=20)
-_STEPS: Final = [
-    float(_DIGITS.ln(Decimal(score) / Decimal(100 - score))) for score in range(1, 100)
-]  # fmt: skip
+_STEPS: Final = [float(_DIGITS.ln(Decimal(score) / Decimal(100 - score))) for score in range(1, 100)]
 """The x from which the integer part of 100 / (1 + exp(-x)) is 1, 2, …, computed identically on every machine."""
 
 
@@ -30,8 +28,9 @@ def typical(requests: Iterable[ResourceRequest]) -> list[tuple[ResourceRequest, 
     counts = Counter(requests)
     total, covered = sum(counts.values()), 0
     chosen: list[tuple[ResourceRequest, int]] = []
-    order = sorted(counts.items(), key=lambda row: (-row[1], -row[0].cpu_milli, -row[0].gpu_milli, -row[0].gpus,
-                                                    row[0].types))  # fmt: skip
+    order = sorted(
+        counts.items(), key=lambda row: (-row[1], -row[0].cpu_milli, -row[0].gpu_milli, -row[0].gpus, row[0].types)
+    )
     for request, count in order:
         chosen.append((request, count))
         covered += count

@@ -245,10 +245,14 @@ class Gandiva(Policy):
         """Pack a suspended job with a running one, those of the lowest utilisation first; whether a pair was found."""
         waits = [job for job in home.residents if not self.held(job) and job.number in self._solo]
         hosts = [
-            job for job in home.residents
-            if job.number in self._solo and job.running and self.held(job) == job.devices
-            and job.number not in self._guests and job.number not in self._hosts
-        ]  # fmt: skip
+            job
+            for job in home.residents
+            if job.number in self._solo
+            and job.running
+            and self.held(job) == job.devices
+            and job.number not in self._guests
+            and job.number not in self._hosts
+        ]
         for guest in sorted(waits, key=lambda job: (job.gpu_util, job.number)):
             for host in sorted(hosts, key=lambda job: (job.gpu_util, job.number)):
                 if host.gpus != guest.gpus or host.number in self._misfits[guest.number]:
@@ -363,9 +367,11 @@ class Gandiva(Policy):
         """Whether `home` is one server of the same type with at most as many spare devices, all of them free now."""
         nodes = self.cluster.nodes
         return (
-            len(home.nodes) == 1 and 0 < home.spare <= source.spare and len(home.free) >= home.spare
+            len(home.nodes) == 1
+            and 0 < home.spare <= source.spare
+            and len(home.free) >= home.spare
             and nodes[home.nodes[0]].type == nodes[source.nodes[0]].type
-        )  # fmt: skip
+        )
 
     # --- growing
 

@@ -112,9 +112,13 @@ class Hived(Policy):
             self.knows = frozenset({Knowledge.DURATION})
         if parameters.backfill != "none":
             self._starts = SimulatedStarts(
-                self.cells, parameters.factor, self._runs, parameters.backfill, self._windows,
+                self.cells,
+                parameters.factor,
+                self._runs,
+                parameters.backfill,
+                self._windows,
                 self._reserved.kept if self._reserved else None,
-            )  # fmt: skip
+            )
 
     def _end_of(self, group: str) -> Millis | None:
         """When the job of a group ends at the latest; None for a hypothetical group."""

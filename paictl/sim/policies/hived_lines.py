@@ -106,9 +106,13 @@ class SpareLines:
         return {vc: tenant.spare for vc, tenant in self._tenants.items() if tenant.spare}
 
     def next(
-        self, free: int, turns: Mapping[int, int], rank: Callable[[str, str, int], Rank], stuck: Collection[Kind],
+        self,
+        free: int,
+        turns: Mapping[int, int],
+        rank: Callable[[str, str, int], Rank],
+        stuck: Collection[Kind],
         held: Collection[tuple[Kind, Who]],
-    ) -> tuple[Kind, Who] | None:  # fmt: skip
+    ) -> tuple[Kind, Who] | None:
         """The line whose first job is tried next: the one of the lowest rank, of equals the earliest turn.
 
         Skips lines of kinds in `stuck`, lines in `held`, and kinds that need more than `free` devices.
@@ -135,8 +139,10 @@ class SpareLines:
             if unused is None:
                 return lambda vc, _user, _devices: (0, by_share * tenants[vc].spare / tenants[vc].weight, 0)
             return lambda vc, _user, devices: (
-                unused.of(vc, devices).level, by_share * tenants[vc].spare / tenants[vc].weight, 0
-            )  # fmt: skip
+                unused.of(vc, devices).level,
+                by_share * tenants[vc].spare / tenants[vc].weight,
+                0,
+            )
         if self._recent is None or self._recent[0] != now:
             self._recent = now, self.used.until(now, running)
         weights = {vc: tenant.weight for vc, tenant in self._tenants.items()}

@@ -69,14 +69,16 @@ class HivedParameters(Parameters):
         "member", "what restarts if part of a job with restart member fails: the member, or the gang"
     )
     defragment: Span = parameter(
-        Span(0), "how often gangs are moved so that larger waiting gangs can start, if that costs no more "
-        "device time than these have waited; 0: never"
-    )  # fmt: skip
+        Span(0),
+        "how often gangs are moved so that larger waiting gangs can start, if that costs no more "
+        "device time than these have waited; 0: never",
+    )
     migrate: Span = parameter(Span(1000 * RESTART), "cost of a move, when the gang starts again")
     start: str = parameter(
-        "", "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
-        "default: the beginning of a January"
-    )  # fmt: skip
+        "",
+        "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
+        "default: the beginning of a January",
+    )
 
     reservations: str = parameter(
         "", "file of reservations, as paictl reservation list -o json writes them; jobs name them in the trace"

@@ -76,6 +76,7 @@ class MemberRepairs:
             return {}
         waited = sum(waited for _, waited in self._done.values())
         return {
-            "repaired": number, "repair_wait": round(waited / max(1, number) / 1000, 3),
+            "repaired": number,
+            "repair_wait": round(waited / max(1, number) / 1000, 3),
             "repair_idle_hours": round(self._idle / 3_600_000, 6),
-        }  # fmt: skip
+        }

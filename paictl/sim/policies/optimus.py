@@ -257,10 +257,12 @@ class Optimus(Policy):
         """The jobs that stay in place: those that keep their size, unless a job of one type needs their devices."""
         jobs = self._jobs
         staying = {
-            number for number, job_counts in counts.items()
-            if jobs[number].running and job_counts.workers == len(jobs[number].devices)
+            number
+            for number, job_counts in counts.items()
+            if jobs[number].running
+            and job_counts.workers == len(jobs[number].devices)
             and job_counts == self._counts.get(number)
-        }  # fmt: skip
+        }
         for kind, room in self.cluster.types.items():
             lacking = (
                 sum(

@@ -41,9 +41,14 @@ class SimulatedStarts:
     """The promised starts of each tenant's jobs, and whether they were kept."""
 
     def __init__(
-        self, cells: Cells, factor: float, runs: Mapping[int, JobView], mode: str = BackfillMode.EASY,
-        windows: Windows = NO_WINDOWS, reserved: KeptCells | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        cells: Cells,
+        factor: float,
+        runs: Mapping[int, JobView],
+        mode: str = BackfillMode.EASY,
+        windows: Windows = NO_WINDOWS,
+        reserved: KeptCells | None = None,
+    ) -> None:
         self._cells = cells
         self._factor = factor
         self._runs = runs
@@ -164,9 +169,10 @@ class SimulatedStarts:
         def lines() -> dict[str, list[LineGang]]:
             starts = self._lines.planned.get(vc) or {self._lines.heads.get(vc, ""): now}
             first = nsmallest(
-                self._lines.rules.most(vc), waiting,
+                self._lines.rules.most(vc),
+                waiting,
                 key=lambda row: (row[0], starts.get(str(row[2].number), FOREVER), row[1]),
-            )  # fmt: skip
+            )
             return {vc: [self._gang(job) for _, _, job in first]}
 
         starts = self._lines.renew(self._cells.engine, now, NO_WINDOWS, lines, [vc])[0].get(vc)

@@ -124,9 +124,7 @@ class Shockwave(InRounds):
         mean = fsum(count * course.epoch_seconds[batch] for batch, count in epochs_by_batch.items()) / max(
             1, sum(epochs_by_batch.values())
         )
-        return Prospect(
-            job.gpus, course.epochs, epoch, mean, self._remaining(job), self._slowdown(job), target - now
-        )  # fmt: skip
+        return Prospect(job.gpus, course.epochs, epoch, mean, self._remaining(job), self._slowdown(job), target - now)
 
     def _weight(self, job: Prospect, length: float) -> float:
         """The weight of a job: its lateness (forecast by target) to a power, 1 for a job in time."""

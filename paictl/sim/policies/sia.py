@@ -64,8 +64,9 @@ class Sia(BatchTuning):
         self._current: dict[int, DeviceConfiguration] = {}
         self._goodputs: dict[int, tuple[int, int, dict[DeviceConfiguration, float]]] = {}
         """By job: (version of its learner, limit of replicas, value of each configuration)."""
-        self._sizes = {kind: max(node.devices for node in self.cluster.nodes if node.type == kind)
-                       for kind in self.cluster.types}  # fmt: skip
+        self._sizes = {
+            kind: max(node.devices for node in self.cluster.nodes if node.type == kind) for kind in self.cluster.types
+        }
         self._configurations = {kind: self._configurations_of(kind) for kind in self.cluster.types}
         self._programs = 0
 
@@ -91,19 +92,22 @@ class Sia(BatchTuning):
         jobs = self._considered()
         options = [self._options(job) for job in jobs]
         fixed = {
-            place: self._current[job.number] for place, job in enumerate(jobs)
+            place: self._current[job.number]
+            for place, job in enumerate(jobs)
             if job.number in self._current and self.restarting(job)
-        }  # fmt: skip
+        }
         places = chosen(
             [[Option(config.kind, config.replicas, cost) for config, cost in row.items()] for row in options],
-            self.cluster.types, self.p.idle,
+            self.cluster.types,
+            self.p.idle,
             {place: list(options[place]).index(config) for place, config in fixed.items()},
-        )  # fmt: skip
+        )
         self._programs += 1
         configurations = {
-            job.number: list(row)[place] for job, row, place in zip(jobs, options, places, strict=True)
+            job.number: list(row)[place]
+            for job, row, place in zip(jobs, options, places, strict=True)
             if place is not None
-        }  # fmt: skip
+        }
         self._place(configurations)
 
     def _considered(self) -> Sequence[JobView]:
@@ -122,10 +126,11 @@ class Sia(BatchTuning):
             values = {**values, held: 1.0}
         factor = self._factor(job, learner) if held is not None else 1.0
         return {
-            config: round((value * (1.0 if config == held else factor)) ** self.p.power, 2) if value * factor > 0
+            config: round((value * (1.0 if config == held else factor)) ** self.p.power, 2)
+            if value * factor > 0
             else self.p.idle * 1e3
             for config, value in values.items()
-        }  # fmt: skip
+        }
 
     def _factor(self, job: JobView, learner: Learner | None) -> float:
         """Factor of a job's goodput if it restarts now."""
@@ -196,8 +201,11 @@ class Sia(BatchTuning):
         placed: dict[int, Devices] = {}
         for kind in self.cluster.types:
             numbers = [number for number, config in configurations.items() if config.kind == kind]
-            stay = {number: self.held(self.jobs[number]) for number in numbers
-                    if self._current.get(number) == configurations[number]}  # fmt: skip
+            stay = {
+                number: self.held(self.jobs[number])
+                for number in numbers
+                if self._current.get(number) == configurations[number]
+            }
             packed = self._packed(kind, configurations, numbers, stay, tight=True)
             placed |= (
                 packed if packed is not None else self._packed(kind, configurations, numbers, {}, tight=False) or {}
@@ -238,10 +246,14 @@ class Sia(BatchTuning):
             while len(devices) < config.replicas:
                 rest = config.replicas - len(devices)
                 free, node = min(
-                    ((free, row[0]) for pool in book.pools_for(kind) for free, row in enumerate(pool.by_free)
-                     if free and row),
+                    (
+                        (free, row[0])
+                        for pool in book.pools_for(kind)
+                        for free, row in enumerate(pool.by_free)
+                        if free and row
+                    ),
                     key=lambda at: (at[0] < rest, at[0] if at[0] >= rest else -at[0], at[1]),
-                )  # fmt: skip
+                )
                 devices += book.take(node, min(free, rest))
                 nodes += 1
             if tight and nodes > config.nodes:

@@ -22,9 +22,14 @@ class SimulatedDefragmentation:
     """When moves are planned, which plans are worth their cost, and the figures of all moves."""
 
     def __init__(
-        self, cells: Cells, every: Millis, costs: Costs, lost: Callable[[JobView], Millis],
-        strained: Callable[[JobView, Millis], tuple[bool, bool]], closed: Callable[[JobView], frozenset[str]],
-    ) -> None:  # fmt: skip
+        self,
+        cells: Cells,
+        every: Millis,
+        costs: Costs,
+        lost: Callable[[JobView], Millis],
+        strained: Callable[[JobView, Millis], tuple[bool, bool]],
+        closed: Callable[[JobView], frozenset[str]],
+    ) -> None:
         """Plans are made at multiples of `every`; `costs` give the time of a start and of a restart after a move.
 
         Of a job, `lost` is the work that a restart loses now (milliseconds), `strained` is (whether a budget would keep
@@ -59,9 +64,9 @@ class SimulatedDefragmentation:
         """Whether to plan moves now."""
         return self._next is not None and now >= self._next
 
-    def plan(self, job: JobView, running: Mapping[int, JobView], began: Mapping[int, Millis], now: Millis) -> (
-        RoomPlan | None
-    ):  # fmt: skip
+    def plan(
+        self, job: JobView, running: Mapping[int, JobView], began: Mapping[int, Millis], now: Millis
+    ) -> RoomPlan | None:
         """The cheapest moves after which a waiting job can start; None if there are none, or they cost too much.
 
         Moves may cost at most as much device time as the job has waited for. As in the ski-rental problem, that is
@@ -91,9 +96,13 @@ class SimulatedDefragmentation:
         # a job that starts or moves at this instant is not moved: on a cluster its pods would not run yet
         fixed = "it would not start again" if spent else "it has just started" if began == now else ""
         weight = weight_of(
-            job.gpus, self._lost(job) // 1000, priority=request.priority, guaranteed=request.guaranteed,
-            near_budget=near, restart=self._restart // 1000,
-        )  # fmt: skip
+            job.gpus,
+            self._lost(job) // 1000,
+            priority=request.priority,
+            guaranteed=request.guaranteed,
+            near_budget=near,
+            restart=self._restart // 1000,
+        )
         return RunningGang(str(job.number), (request,), weight, fixed, self._closed(job))
 
     def works_from(self, job: JobView, since: Millis) -> Millis:
@@ -134,6 +143,8 @@ class SimulatedDefragmentation:
     def counted(self) -> Mapping[str, float]:
         """Moves, gangs that started after moves, and device hours of lost work and of restarts."""
         return {
-            "moved": self._moved, "moved_for": self._rooms, "moved_hours": round(self._undone / 3_600_000, 6),
+            "moved": self._moved,
+            "moved_for": self._rooms,
+            "moved_hours": round(self._undone / 3_600_000, 6),
             "moved_idle_hours": round(self._idle / 3_600_000, 6),
-        }  # fmt: skip
+        }

@@ -106,9 +106,16 @@ def _row(row: object, where: str, epoch: Millis) -> dict[str, Any]:
     if isinstance(cells, bool) or not isinstance(cells, int):
         raise ParameterError(text("{where} is not a reservation", where=where), hint=_HINT)
     return {
-        "name": str(row.get("name") or ""), "vc": str(row.get("vc") or ""), "cells": cells, "cell_type": str(cell_type),
-        "nodes": tuple(map(str, nodes)), "from": start, "for": span, "repeat": repeat, "where": where,
-    }  # fmt: skip
+        "name": str(row.get("name") or ""),
+        "vc": str(row.get("vc") or ""),
+        "cells": cells,
+        "cell_type": str(cell_type),
+        "nodes": tuple(map(str, nodes)),
+        "from": start,
+        "for": span,
+        "repeat": repeat,
+        "where": where,
+    }
 
 
 def _is_nested(value: object) -> bool:
@@ -140,9 +147,13 @@ class SimulatedReservations:
     """Reservations with a core and simulated time."""
 
     def __init__(
-        self, cells: Cells, rows: list[dict[str, Any]], windows: Windows, end_of: Callable[[str], Millis | None],
+        self,
+        cells: Cells,
+        rows: list[dict[str, Any]],
+        windows: Windows,
+        end_of: Callable[[str], Millis | None],
         of: Callable[[str], str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`end_of` says when a group that holds devices ends at the latest, `of` which reservation it is for.
 
         The core is empty. Raises `ParameterError` for reservations that could not be kept there.
@@ -160,9 +171,7 @@ class SimulatedReservations:
         request = self._cells.request(job)
         gangs = [(request.members, request.leaf_type)]
         try:
-            refuse_job(
-                self.kept.reservations, job.reservation, request.vc, guaranteed=request.guaranteed, gangs=gangs
-            )  # fmt: skip
+            refuse_job(self.kept.reservations, job.reservation, request.vc, guaranteed=request.guaranteed, gangs=gangs)
         except ReservationError as error:
             raise ParameterError(error.message, where=f"job {job.id}", hint=error.hint) from None
 
@@ -199,10 +208,13 @@ def _admitted(cells: Cells, rows: list[dict[str, Any]], windows: Windows) -> Res
             reservation = _reservation(row, reservations, spec)
             if reservation.cells * reservation.leaves > cells.cluster.size:  # before each smaller number is tried
                 raise ReservationError(
-                    text("the cluster has {size} devices, and this needs {needed}", size=cells.cluster.size,
-                         needed=reservation.cells * reservation.leaves),
+                    text(
+                        "the cluster has {size} devices, and this needs {needed}",
+                        size=cells.cluster.size,
+                        needed=reservation.cells * reservation.leaves,
+                    ),
                     hint="reserve fewer cells",
-                )  # fmt: skip
+                )
             if reservation.end <= reservation.start or reservation.occurrence(Millis(0)) is not None:  # else it is over
                 reservations = admitted(reservations, reservation, scene)
         except ReservationError as error:
@@ -218,7 +230,14 @@ def _reservation(row: Mapping[str, Any], earlier: Reservations, spec: ClusterSpe
     leaf_type, leaves = cell_shape(spec, row["cell_type"]) if row["vc"] else ("", 0)
     start = Millis(row["from"])
     reservation = Reservation(
-        row["name"] or earlier.free_name(), start, Millis(start + row["for"]), row["vc"], row["cells"],
-        row["cell_type"], leaf_type, leaves, row["nodes"],
-    )  # fmt: skip
+        row["name"] or earlier.free_name(),
+        start,
+        Millis(start + row["for"]),
+        row["vc"],
+        row["cells"],
+        row["cell_type"],
+        leaf_type,
+        leaves,
+        row["nodes"],
+    )
     return replace(reservation, repeat=Repeat(row["repeat"]))

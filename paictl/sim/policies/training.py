@@ -86,12 +86,14 @@ def training(job: JobView) -> Training:
     return Training(
         int(facts["epochs"]),
         tuple((int(facts[f"profile.{k}.batch"]), int(facts[f"profile.{k}.epochs"])) for k in _places(facts, "profile")),
-        tuple((facts[f"switch.{k}.at"], int(facts[f"switch.{k}.batch"]), facts[f"switch.{k}.epoch"])
-              for k in _places(facts, "switch")),
+        tuple(
+            (facts[f"switch.{k}.at"], int(facts[f"switch.{k}.batch"]), facts[f"switch.{k}.epoch"])
+            for k in _places(facts, "switch")
+        ),
         {batch: facts[f"batch.{batch}.epoch_seconds"] for batch in batches},
         {batch: facts[f"batch.{batch}.steps_per_second"] for batch in batches},
         work,
-    )  # fmt: skip
+    )
 
 
 def _places(facts: Mapping[str, float], group: str) -> range:

@@ -67,9 +67,14 @@ def weighted_rounds(
 
 
 def _solve(
-    jobs: Sequence[Prospect], devices: int, horizon: int, length: float, pressure: float, weights: Sequence[float],
+    jobs: Sequence[Prospect],
+    devices: int,
+    horizon: int,
+    length: float,
+    pressure: float,
+    weights: Sequence[float],
     least: Sequence[float],
-) -> list[int] | None:  # fmt: skip
+) -> list[int] | None:
     program = Program()
     longest = program.variable(gain=-pressure)
     rounds = []
@@ -89,8 +94,10 @@ def _solve(
                 at_most=under + slope * (job.progress / job.epochs - low),
             )
         rounds.append(column)
-    program.row([(column, float(job.devices)) for column, job in zip(rounds, jobs, strict=True)],
-                at_most=float(devices * horizon))  # fmt: skip
+    program.row(
+        [(column, float(job.devices)) for column, job in zip(rounds, jobs, strict=True)],
+        at_most=float(devices * horizon),
+    )
     solution: Solution | None = program.solve(nodes=_NODES, gap=_GAP)
     return None if solution is None else [round(solution.values[column]) for column in rounds]
 

@@ -86,8 +86,10 @@ def fitted(rows: Sequence[Measurement], last: StepModel | None = None, *, tolera
     goal = _Misfit(several, within, np.maximum(replicas - 2, _FLOOR), local, np.log(step - sync), np.log(step))
     bounds = list(zip(lower, upper, strict=True))
     solution = minimize(goal, start, jac=True, method="L-BFGS-B", bounds=bounds, tol=tolerance).x
-    values = [float(f"{min(max(value, low), high):.{_DIGITS}g}")
-              for value, low, high in zip(solution.tolist(), lower, upper, strict=True)]  # fmt: skip
+    values = [
+        float(f"{min(max(value, low), high):.{_DIGITS}g}")
+        for value, low, high in zip(solution.tolist(), lower, upper, strict=True)
+    ]
     if not several.any():  # the network between nodes is never faster than within one
         values[2], values[3] = max(values[2], values[4] * 1.1), max(values[3], values[5] * 1.1)
     return StepModel(*values)
@@ -103,8 +105,9 @@ class _Misfit:
     def __call__(self, values: Any) -> tuple[float, Any]:
         alpha, beta, far, per_far, near, per_near, gamma = values
         compute = alpha + beta * self.local
-        network = np.where(self.several, far + per_far * self.more,
-                           np.where(self.within, near + per_near * self.more, _FLOOR))  # fmt: skip
+        network = np.where(
+            self.several, far + per_far * self.more, np.where(self.within, near + per_near * self.more, _FLOOR)
+        )
         log_a, log_n = np.log(compute), np.log(network)
         # compute^g + network^g, scaled by the larger one so that no power overflows
         top = np.maximum(log_a, log_n)
@@ -159,8 +162,11 @@ def best_sizes(
     size = np.ceil(each / passes - 1e-8)
     compute = model.compute + model.per_sample * size
     more = np.maximum(count - 2, _FLOOR)
-    network = np.where(spread > 1, model.between + model.per_between * more,
-                       np.where(count > 1, model.within + model.per_within * more, _FLOOR))  # fmt: skip
+    network = np.where(
+        spread > 1,
+        model.between + model.per_between * more,
+        np.where(count > 1, model.within + model.per_within * more, _FLOOR),
+    )
     log_a, log_n = np.log(compute), np.log(np.broadcast_to(network, compute.shape))
     top = np.maximum(log_a, log_n)
     gamma = model.overlap

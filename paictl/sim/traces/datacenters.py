@@ -10,9 +10,13 @@ from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 _FATES = {
-    "CANCELLED": TraceStatus.KILLED, "FAILED": TraceStatus.FAILED, "TIMEOUT": TraceStatus.FAILED,
-    "NODE_FAIL": TraceStatus.FAILED, "Killed": TraceStatus.KILLED, "Failed": TraceStatus.FAILED,
-}  # fmt: skip
+    "CANCELLED": TraceStatus.KILLED,
+    "FAILED": TraceStatus.FAILED,
+    "TIMEOUT": TraceStatus.FAILED,
+    "NODE_FAIL": TraceStatus.FAILED,
+    "Killed": TraceStatus.KILLED,
+    "Failed": TraceStatus.FAILED,
+}
 
 
 def _slurm(line: Line) -> Job:
@@ -53,9 +57,17 @@ def _read_spot(source: TraceFile) -> Rows:
 
 _JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 _TASKS = (
-    "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu",
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
     "gpu_type",
-)  # fmt: skip
+)
 
 
 def _read_pai(source: TraceFile) -> Rows:
@@ -81,10 +93,13 @@ def _read_pai(source: TraceFile) -> Rows:
             raise RowError(text("job {name} requests no GPU", name=name))
         submit = line.span("start_time", SECOND)
         return Job(
-            id=name, submit=submit, gpus=-(-hundredths // 100),
-            work=Millis(line.span("end_time", SECOND, submit + 1) - submit), user=line.get("user"),
+            id=name,
+            submit=submit,
+            gpus=-(-hundredths // 100),
+            work=Millis(line.span("end_time", SECOND, submit + 1) - submit),
+            user=line.get("user"),
             fate=TraceStatus.FAILED if line.get("status") == "Failed" else TraceStatus.PASSED,
-        )  # fmt: skip
+        )
 
     return table(source, row, columns=() if _headed(source) else _JOBS)
 
@@ -98,23 +113,42 @@ def _headed(source: TraceFile) -> bool:
 
 
 HELIOS = Format(
-    "helios", "SenseTime's Helios, in the forms of Lucid and HeliosArtifact", "s, dates",
-    "job_id, gpu_num, submit_time, duration, vc; user, state", "S-Lab-System-Group/HeliosData, CC-BY-4.0",
-    has("job_id", "gpu_num", "submit_time", "duration", "vc"), _read_slurm, published=False,
-)  # fmt: skip
+    "helios",
+    "SenseTime's Helios, in the forms of Lucid and HeliosArtifact",
+    "s, dates",
+    "job_id, gpu_num, submit_time, duration, vc; user, state",
+    "S-Lab-System-Group/HeliosData, CC-BY-4.0",
+    has("job_id", "gpu_num", "submit_time", "duration", "vc"),
+    _read_slurm,
+    published=False,
+)
 ACME = Format(
-    "acme", "Shanghai AI Lab's Acme (Seren, Kalos)", "s, dates",
-    "job_id, gpu_num, submit_time, duration, type (becomes the VC); user, state", "InternLM/AcmeTrace, CC-BY-4.0",
-    has("job_id", "gpu_num", "submit_time", "duration", "type", without=("vc",)), _read_slurm, published=False,
-)  # fmt: skip
+    "acme",
+    "Shanghai AI Lab's Acme (Seren, Kalos)",
+    "s, dates",
+    "job_id, gpu_num, submit_time, duration, type (becomes the VC); user, state",
+    "InternLM/AcmeTrace, CC-BY-4.0",
+    has("job_id", "gpu_num", "submit_time", "duration", "type", without=("vc",)),
+    _read_slurm,
+    published=False,
+)
 SPOT = Format(
-    "alibaba-spot", "Alibaba 2026, high priority and spot", "s",
+    "alibaba-spot",
+    "Alibaba 2026, high priority and spot",
+    "s",
     "job_name, gpu_request, worker_num, submit_time, duration, job_type; organization, gpu_model",
-    "alibaba/clusterdata, cluster-trace-v2026-spot-gpu", has("job_name", "gpu_request", "worker_num", "job_type"),
-    _read_spot, published=False,
-)  # fmt: skip
+    "alibaba/clusterdata, cluster-trace-v2026-spot-gpu",
+    has("job_name", "gpu_request", "worker_num", "job_type"),
+    _read_spot,
+    published=False,
+)
 PAI = Format(
-    "alibaba-pai", "Alibaba PAI 2020", "s", "pai_job_table.csv (with or without heading), pai_task_table.csv beside it",
+    "alibaba-pai",
+    "Alibaba PAI 2020",
+    "s",
+    "pai_job_table.csv (with or without heading), pai_task_table.csv beside it",
     "alibaba/clusterdata, cluster-trace-gpu-v2020, CC-BY-4.0",
-    lambda head: head.columns.issuperset(_JOBS) or "pai_job_table" in head.name, _read_pai, published=False,
-)  # fmt: skip
+    lambda head: head.columns.issuperset(_JOBS) or "pai_job_table" in head.name,
+    _read_pai,
+    published=False,
+)

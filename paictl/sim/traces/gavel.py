@@ -14,15 +14,27 @@ from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 _LONG: Final = (
-    "job_type", "command", "folder", "argument", "needs_data", "total_steps", "scale_factor", "weight", "slo", "arrival"
-)  # fmt: skip
+    "job_type",
+    "command",
+    "folder",
+    "argument",
+    "needs_data",
+    "total_steps",
+    "scale_factor",
+    "weight",
+    "slo",
+    "arrival",
+)
 _SHORT: Final = ("job_type", "command", "argument", "needs_data", "total_steps", "arrival", "scale_factor")
 """Columns of the physical cluster's traces, and of those of single VCs of Philly (``msr``)."""
 
 _TABLES: Final = (
-    "../throughputs/simulation_throughputs.json", "../../throughputs/simulation_throughputs.json",
-    "../simulation_throughputs.json", "simulation_throughputs.json", "simulation_throughputs.json.gz",
-)  # fmt: skip
+    "../throughputs/simulation_throughputs.json",
+    "../../throughputs/simulation_throughputs.json",
+    "../simulation_throughputs.json",
+    "simulation_throughputs.json",
+    "simulation_throughputs.json.gz",
+)
 _PHYSICAL: Final = ("../throughputs/physical_cluster_throughputs.json", "physical_cluster_throughputs.json")
 """For traces of the authors' own cluster (``physical_cluster/``); it reproduces the published figures."""
 REFERENCE: Final = "v100"
@@ -77,10 +89,18 @@ def _row(line: Line, rates: _Rates) -> Job:
     slo = line.number_or("slo", -1.0)
     deadlines = (Deadline(Millis(submit + round(work * slo))),) if slo > 0 else ()
     return Job(
-        id=str(line.number - 1), submit=submit, gpus=kind[1], work=work, model=kind[0], iterations=steps,
-        throughput=rate, coloc=beside, facts={**facts, "weight": line.number_or("weight", 1.0)},
-        deadlines=deadlines, urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT,
-    )  # fmt: skip
+        id=str(line.number - 1),
+        submit=submit,
+        gpus=kind[1],
+        work=work,
+        model=kind[0],
+        iterations=steps,
+        throughput=rate,
+        coloc=beside,
+        facts={**facts, "weight": line.number_or("weight", 1.0)},
+        deadlines=deadlines,
+        urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT,
+    )
 
 
 def _read(source: TraceFile) -> Rows:
@@ -88,9 +108,10 @@ def _read(source: TraceFile) -> Rows:
     throughput_file = next((file for path in tables if (file := source.sibling(path)) is not None), None)
     if throughput_file is None:
         raise TraceError(
-            "counts work in steps, but the table with the time of a step is missing", where=source.name,
+            "counts work in steps, but the table with the time of a step is missing",
+            where=source.name,
             hint="put Gavel's simulation_throughputs.json into the same folder",
-        )  # fmt: skip
+        )
     column_count = source.data.partition(b"\n")[0].count(b"\t") + 1
     columns = _LONG if column_count == len(_LONG) else _SHORT
     return table(
@@ -103,8 +124,12 @@ def _tells(head: FileHead) -> bool:
 
 
 GAVEL = Format(
-    "gavel", "Gavel's simulator", "s, steps",
+    "gavel",
+    "Gavel's simulator",
+    "s, steps",
     "10 columns (7 in msr/) without heading, set apart by tabulators: job type, command, ..., total steps, "
     "scale factor, priority weight, SLO, arrival; simulation_throughputs.json beside it",
-    "stanford-futuredata/gavel, MIT", _tells, _read,
-)  # fmt: skip
+    "stanford-futuredata/gavel, MIT",
+    _tells,
+    _read,
+)

@@ -106,6 +106,11 @@ def _tells(head: FileHead) -> bool:
 
 
 LISTED = Format(
-    "listed", "written by hand, in YAML", "s, or with a unit",
-    "jobs: a list of {name, vc, at, runs, devices, pods, type, pinned, reservation}", "paictl, lab 15", _tells, _read,
-)  # fmt: skip
+    "listed",
+    "written by hand, in YAML",
+    "s, or with a unit",
+    "jobs: a list of {name, vc, at, runs, devices, pods, type, pinned, reservation}",
+    "paictl, lab 15",
+    _tells,
+    _read,
+)

@@ -23,9 +23,27 @@ from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.units import Millis
 
 FORMATS: Final[tuple[Format, ...]] = (
-    NATIVE, LISTED, OPENB, SHOCKWAVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, SIA, POLLUX, SC17, GAVEL,
-    SYNERGY, HELIOS, ACME, PAI, SPOT,
-)  # fmt: skip
+    NATIVE,
+    LISTED,
+    OPENB,
+    SHOCKWAVE,
+    CHRONUS,
+    MURI,
+    ITP,
+    TIRESIAS,
+    PHILLY,
+    PCS,
+    PHILLY_LOG,
+    SIA,
+    POLLUX,
+    SC17,
+    GAVEL,
+    SYNERGY,
+    HELIOS,
+    ACME,
+    PAI,
+    SPOT,
+)
 """In the order in which they are tried: specific formats before less demanding ones."""
 
 _BY_NAME: Final = {kind.name: kind for kind in FORMATS}
@@ -68,11 +86,15 @@ def load(name: str, kind: str | None = None) -> Trace:
         )
     if (suspicious := _time_like_sizes(jobs)) is not None:
         raise TraceError(
-            text("{count} of {jobs} jobs request numbers of devices that look like times, for example {example}",
-                 count=suspicious[0], jobs=len(jobs), example=suspicious[1]),
+            text(
+                "{count} of {jobs} jobs request numbers of devices that look like times, for example {example}",
+                count=suspicious[0],
+                jobs=len(jobs),
+                example=suspicious[1],
+            ),
             where=f"{name}:{lines[suspicious[2]]}",
             hint=text("compare the column names with the rows: gpus and a time may be swapped"),
-        )  # fmt: skip
+        )
     return Trace(tuple(_rebased(jobs)), name, file.sha256, trace_format.name, tuple(bad))
 
 
@@ -101,11 +123,13 @@ def detected_format(file: TraceFile) -> Format:
     native = len(missing) * 2 <= len(REQUIRED)
     raise TraceError(
         text("the first line lacks a column: {missing}", missing=listed(missing))
-        if native else "not in a format that paictl reads",
+        if native
+        else "not in a format that paictl reads",
         where=file.name,
         hint=text("it must have the columns {columns}", columns=", ".join(REQUIRED))
-        if native else "paictl sim traces lists them; --format chooses one",
-    )  # fmt: skip
+        if native
+        else "paictl sim traces lists them; --format chooses one",
+    )
 
 
 def _named(name: str) -> Format:

@@ -125,8 +125,12 @@ COLUMNS: Final = (
     TraceColumn("priority", "priority", partial(whole, least=-(10**9))),
     TraceColumn("share", "share", partial(_one_of, Share)),
     TraceColumn("urge", "urge", partial(_one_of, DeadlineKind)),
-    TraceColumn("deadlines", "deadlines", _deadlines,
-           lambda value: ";".join(f"{_seconds(deadline.time)}={_exact(deadline.value)}" for deadline in value)),
+    TraceColumn(
+        "deadlines",
+        "deadlines",
+        _deadlines,
+        lambda value: ";".join(f"{_seconds(deadline.time)}={_exact(deadline.value)}" for deadline in value),
+    ),
     TraceColumn("elastic", "elastic", _range, lambda value: "{}-{}".format(*value)),
     TraceColumn("scaling", "scaling", _counted, _joined),
     TraceColumn("throughput", "throughput", _rates, _joined),
@@ -146,7 +150,7 @@ COLUMNS: Final = (
     TraceColumn("dies_after", "dies_after", _time, _seconds),
     TraceColumn("limit", "limit", partial(_time, least=1), _seconds),
     TraceColumn("facts", "facts", _rates, _joined),
-)  # fmt: skip
+)
 """Every field of `Job` once, except `training`, which comes from profiles; a test checks this."""
 
 _BY_NAME: Final = {column.name: column for column in COLUMNS}
@@ -171,9 +175,10 @@ def _read(source: TraceFile) -> Rows:
     for name in names:
         if name not in _BY_NAME:
             raise TraceError(
-                i18n.text("no column {name!r}", name=name), where=f"{source.name}:1",
-                hint=did_you_mean(name, _BY_NAME) or i18n.text('one of: {names}', names=listed(_BY_NAME, 30)),
-            )  # fmt: skip
+                i18n.text("no column {name!r}", name=name),
+                where=f"{source.name}:1",
+                hint=did_you_mean(name, _BY_NAME) or i18n.text("one of: {names}", names=listed(_BY_NAME, 30)),
+            )
     return table(source, partial(_row, used=[_BY_NAME[name] for name in names]))
 
 
@@ -184,9 +189,10 @@ def to_csv(jobs: Iterable[Job]) -> str:
     """
     rows = list(jobs)
     used = [
-        column for column in COLUMNS
+        column
+        for column in COLUMNS
         if column.required or any(getattr(job, column.field) != _DEFAULTS[column.field] for job in rows)
-    ]  # fmt: skip
+    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column.name for column in used])
@@ -209,7 +215,11 @@ REQUIRED: Final = tuple(column.name for column in COLUMNS if column.required)
 """Columns that a trace must have."""
 
 NATIVE = Format(
-    "native", "paictl's own", "s", ", ".join(REQUIRED) + "; "
-    + ", ".join(c.name for c in COLUMNS if not c.required),
-    "written by `paictl sim generate`", has(*REQUIRED), _read,
-)  # fmt: skip
+    "native",
+    "paictl's own",
+    "s",
+    ", ".join(REQUIRED) + "; " + ", ".join(c.name for c in COLUMNS if not c.required),
+    "written by `paictl sim generate`",
+    has(*REQUIRED),
+    _read,
+)

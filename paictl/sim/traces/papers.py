@@ -45,10 +45,18 @@ def _row_chronus(line: Line, spread: dict[tuple[str, int], dict[int, float]]) ->
             for time, value in zip(times, values, strict=True)
         )
     return Job(
-        id=line.text("job_id"), submit=submit, gpus=gpus, work=line.span("duration", MINUTE, 1),
-        vc=line.get("user"), user=line.get("user"), model=model, urge=urge, deadlines=deadlines,
-        spread=spread.get((model, gpus), NO_SCALING), skew=skew(model),
-    )  # fmt: skip
+        id=line.text("job_id"),
+        submit=submit,
+        gpus=gpus,
+        work=line.span("duration", MINUTE, 1),
+        vc=line.get("user"),
+        user=line.get("user"),
+        model=model,
+        urge=urge,
+        deadlines=deadlines,
+        spread=spread.get((model, gpus), NO_SCALING),
+        skew=skew(model),
+    )
 
 
 def _read_chronus(source: TraceFile) -> Rows:
@@ -57,11 +65,14 @@ def _read_chronus(source: TraceFile) -> Rows:
 
 
 CHRONUS = Format(
-    "chronus", "Chronus' artifact", "min",
+    "chronus",
+    "Chronus' artifact",
+    "min",
     "job_id, num_gpu, submit_time, duration, expect_time_list, expect_value_list, job_type; user, model_name",
     "S-Lab-System-Group/ChronusArtifact, MIT",
-    has("job_id", "num_gpu", "submit_time", "duration", "expect_time_list", "expect_value_list"), _read_chronus,
-)  # fmt: skip
+    has("job_id", "num_gpu", "submit_time", "duration", "expect_time_list", "expect_value_list"),
+    _read_chronus,
+)
 
 
 # --- ITP
@@ -73,10 +84,15 @@ def _row_itp(line: Line) -> Job:
     best = line.get("best_effort") == "1"
     deadlines = (Deadline(line.span(column, SECOND)),) if line.get(column) and not best else ()
     return Job(
-        id=line.text("job_id"), submit=submit, gpus=line.whole("num_gpu", 1), work=line.span("duration", SECOND, 1),
-        model=line.get("model_name"), deadlines=deadlines,
-        urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT, iterations=_iterations(line),
-    )  # fmt: skip
+        id=line.text("job_id"),
+        submit=submit,
+        gpus=line.whole("num_gpu", 1),
+        work=line.span("duration", SECOND, 1),
+        model=line.get("model_name"),
+        deadlines=deadlines,
+        urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT,
+        iterations=_iterations(line),
+    )
 
 
 def _iterations(line: Line) -> int:
@@ -94,10 +110,14 @@ def _tells_itp(head: FileHead) -> bool:
 
 
 ITP = Format(
-    "itp", "ITP clusters and ElasticFlow's artifact", "s",
+    "itp",
+    "ITP clusters and ElasticFlow's artifact",
+    "s",
     "job_id, submission_time or submit_time, num_gpu, duration; deadline or ddl (an instant), model_name, best_effort",
-    "microsoft/elasticflow-traces, MIT; pkusys/ElasticFlow, Apache-2.0", _tells_itp, _read_itp,
-)  # fmt: skip
+    "microsoft/elasticflow-traces, MIT; pkusys/ElasticFlow, Apache-2.0",
+    _tells_itp,
+    _read_itp,
+)
 
 
 # --- openb
@@ -124,11 +144,14 @@ def _read_openb(source: TraceFile) -> Rows:
 
 
 OPENB = Format(
-    "openb", "Alibaba's openb pods (FGD)", "none",
+    "openb",
+    "Alibaba's openb pods (FGD)",
+    "none",
     "name, cpu_milli, memory_mib, num_gpu, gpu_milli; gpu_spec: pods come one by one in the order of the file and stay",
     "hkust-adsl/kubernetes-scheduler-simulator, Apache-2.0",
-    has("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _read_openb,
-)  # fmt: skip
+    has("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"),
+    _read_openb,
+)
 """No time passes: the published figures are about how much of a cluster can be allocated."""
 
 
@@ -162,10 +185,14 @@ def _tells_synergy(head: FileHead) -> bool:
 
 
 SYNERGY = Format(
-    "synergy", "Synergy's deployment", "s, steps",
+    "synergy",
+    "Synergy's deployment",
+    "s, steps",
     "5 columns without heading: number, model, arrival, steps (taken for 0.1 s each: the file has no times), GPUs",
-    "msr-fiddle/synergy, MIT", _tells_synergy, _read_synergy,
-)  # fmt: skip
+    "msr-fiddle/synergy, MIT",
+    _tells_synergy,
+    _read_synergy,
+)
 
 
 # --- Tiresias and Muri
@@ -214,13 +241,20 @@ def _read_muri(source: TraceFile) -> Rows:
 
 
 MURI = Format(
-    "muri", "Muri's simulator and testbed", "ms",
+    "muri",
+    "Muri's simulator and testbed",
+    "ms",
     "job_id, num_gpu, submit_time, duration, iteration_time; model_name, priority",
-    "Rivendile/Muri, Apache-2.0", has("job_id", "num_gpu", "submit_time", "duration", "iteration_time"), _read_muri,
-)  # fmt: skip
+    "Rivendile/Muri, Apache-2.0",
+    has("job_id", "num_gpu", "submit_time", "duration", "iteration_time"),
+    _read_muri,
+)
 TIRESIAS = Format(
-    "tiresias", "Tiresias' simulator", "s", "job_id, num_gpu, submit_time, duration; model_name",
+    "tiresias",
+    "Tiresias' simulator",
+    "s",
+    "job_id, num_gpu, submit_time, duration; model_name",
     "SymbioticLab/Tiresias, Apache-2.0",
     has("job_id", "num_gpu", "submit_time", "duration", without=("iteration_time", "ddl", "expect_time_list", "state")),
     _read_tiresias,
-)  # fmt: skip
+)

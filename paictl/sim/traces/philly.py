@@ -40,9 +40,13 @@ def _read_pcs(source: TraceFile) -> Rows:
         gpus = line.whole("num_jobs", 1)
         service = line.span("service", SECOND, 1)
         return Job(
-            id=line.text("app_id"), submit=line.span("submit_time", SECOND), gpus=gpus,
-            work=Millis(max(1, round(service / gpus))), vc=vc, model=line.get("model_name"),
-        )  # fmt: skip
+            id=line.text("app_id"),
+            submit=line.span("submit_time", SECOND),
+            gpus=gpus,
+            work=Millis(max(1, round(service / gpus))),
+            vc=vc,
+            model=line.get("model_name"),
+        )
 
     return table(source, row)
 
@@ -82,9 +86,14 @@ def _logged(entry: Any) -> Job:
     if min(spans) < 0 or work < 1:
         raise RowError(i18n.text("its attempts took no time"))
     return Job(
-        id=str(entry["jobid"]), submit=date(entry["submitted_time"], "submitted_time"), gpus=gpus, work=Millis(work),
-        vc=str(entry["vc"]), user=str(entry.get("user", "")), fate=_FATES.get(str(entry["status"]), TraceStatus.PASSED),
-    )  # fmt: skip
+        id=str(entry["jobid"]),
+        submit=date(entry["submitted_time"], "submitted_time"),
+        gpus=gpus,
+        work=Millis(work),
+        vc=str(entry["vc"]),
+        user=str(entry.get("user", "")),
+        fate=_FATES.get(str(entry["status"]), TraceStatus.PASSED),
+    )
 
 
 _UNKNOWN = (None, "", "None")
@@ -107,17 +116,30 @@ def _tells_log(head: FileHead) -> bool:
 
 
 PHILLY = Format(
-    "philly", "Philly in the form of Pollux' artifact", "s, dates", "timestamp, duration, num_gpus; cluster (the VC)",
+    "philly",
+    "Philly in the form of Pollux' artifact",
+    "s, dates",
+    "timestamp, duration, num_gpus; cluster (the VC)",
     "petuum/adaptdl osdi21-artifact; data msr-fiddle/philly-traces, CC-BY-4.0",
-    has("timestamp", "duration", "num_gpus"), _read_table,
-)  # fmt: skip
+    has("timestamp", "duration", "num_gpus"),
+    _read_table,
+)
 PCS = Format(
-    "philly-pcs", "Philly by VC in the form of PCS", "s",
+    "philly-pcs",
+    "Philly by VC in the form of PCS",
+    "s",
     "app_id, submit_time, service (GPU seconds), num_jobs (GPUs); model_name",
-    "abdullahfsm/PCS, MIT; data CC-BY-4.0", has("app_id", "submit_time", "service", "num_jobs"), _read_pcs,
-)  # fmt: skip
+    "abdullahfsm/PCS, MIT; data CC-BY-4.0",
+    has("app_id", "submit_time", "service", "num_jobs"),
+    _read_pcs,
+)
 PHILLY_LOG = Format(
-    "philly-log", "Philly's original cluster_job_log", "dates",
+    "philly-log",
+    "Philly's original cluster_job_log",
+    "dates",
     "JSON list of {jobid, vc, status, submitted_time, attempts}",
-    "msr-fiddle/philly-traces, CC-BY-4.0", _tells_log, _read_log, published=False,
-)  # fmt: skip
+    "msr-fiddle/philly-traces, CC-BY-4.0",
+    _tells_log,
+    _read_log,
+    published=False,
+)

@@ -117,12 +117,18 @@ def _row(line: Line, profiles: _Profiles) -> Job:
     measured = profiles.of(name, batch, gpus)
     base = measured.seconds[gpus]
     return Job(
-        id=line.text("name"), submit=line.span("time", SECOND), gpus=gpus, model=name,
-        work=Millis(round(measured.steps * base * SECOND)), iterations=math.ceil(measured.steps),
+        id=line.text("name"),
+        submit=line.span("time", SECOND),
+        gpus=gpus,
+        model=name,
+        work=Millis(round(measured.steps * base * SECOND)),
+        iterations=math.ceil(measured.steps),
         elastic=(min(measured.seconds), max(measured.seconds)),
-        scaling={count: base / seconds for count, seconds in measured.seconds.items()}, spread=measured.spread,
-        facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=profiles.training(name),
-    )  # fmt: skip
+        scaling={count: base / seconds for count, seconds in measured.seconds.items()},
+        spread=measured.spread,
+        facts={"batch_size": batch, "epochs": EPOCHS[name]},
+        training=profiles.training(name),
+    )
 
 
 def _read(source: TraceFile) -> Rows:
@@ -130,8 +136,11 @@ def _read(source: TraceFile) -> Rows:
 
 
 POLLUX = Format(
-    "pollux", "Pollux' simulator", "s",
+    "pollux",
+    "Pollux' simulator",
+    "s",
     "name, time, application, num_replicas, batch_size; traces/APPLICATION/ beside it",
     "petuum/adaptdl osdi21-artifact, Apache-2.0",
-    has("name", "time", "application", "num_replicas", "batch_size"), _read,
-)  # fmt: skip
+    has("name", "time", "application", "num_replicas", "batch_size"),
+    _read,
+)

@@ -82,9 +82,39 @@ EPOCHS: Final = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspee
 """Epochs after which Pollux' simulator considers a model trained (its ``applications.py``, petuum/adaptdl @c793c70)."""
 
 _BATCHES: Final = (
-    12, 16, 20, 24, 32, 40, 48, 64, 8, 80, 96, 128, 160, 192, 200, 256, 320, 384, 400, 512, 640, 800, 1024, 1600, 2048,
-    3200, 4096, 6400, 8192, 12800, 16384, 32768,
-)  # fmt: skip
+    12,
+    16,
+    20,
+    24,
+    32,
+    40,
+    48,
+    64,
+    8,
+    80,
+    96,
+    128,
+    160,
+    192,
+    200,
+    256,
+    320,
+    384,
+    400,
+    512,
+    640,
+    800,
+    1024,
+    1600,
+    2048,
+    3200,
+    4096,
+    6400,
+    8192,
+    12800,
+    16384,
+    32768,
+)
 """Batch sizes for which some application has a file."""
 
 _GRADIENTS: Final = ("progress", "grad_sqr", "grad_var")
@@ -133,11 +163,15 @@ def _numbers(source: TraceFile, *columns: str) -> Iterator[tuple[float, ...]]:
             yield tuple(float(row[column]) for column in columns)
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(
-                i18n.text("is not a {what}: {kind} {reason}", what="profile of Pollux", kind=type(error).__name__,
-                          reason=error),
+                i18n.text(
+                    "is not a {what}: {kind} {reason}",
+                    what="profile of Pollux",
+                    kind=type(error).__name__,
+                    reason=error,
+                ),
                 where=f"{source.name}:{line}",
                 hint="compare it with the published file",
-            ) from None  # fmt: skip
+            ) from None
 
 
 def _rows(source: TraceFile) -> Iterator[dict[str, str]]:
@@ -202,9 +236,17 @@ def spread_rates(source: TraceFile) -> dict[tuple[str, int], dict[int, float]]:
 # --- Tiresias (NSDI'19): how unevenly a model's parameters are distributed over its tensors
 
 SKEW: Final[Mapping[str, float]] = {
-    "vgg11": 0.773, "vgg16": 0.743, "vgg19": 0.715, "alexnet": 0.61, "googlenet": 0.146, "resnet50": 0.092,
-    "inception3": 0.086, "resnet101": 0.053, "resnet152": 0.039, "inception4": 0.036,
-}  # fmt: skip
+    "vgg11": 0.773,
+    "vgg16": 0.743,
+    "vgg19": 0.715,
+    "alexnet": 0.61,
+    "googlenet": 0.146,
+    "resnet50": 0.092,
+    "inception3": 0.086,
+    "resnet101": 0.053,
+    "resnet152": 0.039,
+    "inception4": 0.036,
+}
 """Size of the largest tensor by size of the model (Tiresias §4.2): skewed models suffer when they are spread."""
 
 

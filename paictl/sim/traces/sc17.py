@@ -47,21 +47,29 @@ def _job(row: Any, profile: TopologyProfile) -> Job:
         if tuple(own_key) == job_key and seconds > 0
     }
     return Job(
-        id=str(row["id"]), submit=span(str(row["arrival"]), "arrival", SECOND), gpus=gpus,
-        work=Millis(round(one_socket * SECOND)), model=model_name(kind, size), coloc=beside, beside=close,
+        id=str(row["id"]),
+        submit=span(str(row["arrival"]), "arrival", SECOND),
+        gpus=gpus,
+        work=Millis(round(one_socket * SECOND)),
+        model=model_name(kind, size),
+        coloc=beside,
+        beside=close,
         sensitivity={"node": one_socket / two_sockets} if two_sockets > 0 else {},
-        facts={"utility": number(str(row["minimal_utility"]), "minimal_utility"),
-               "memory": number(str(row.get("mem", 0)), "mem")},
-    )  # fmt: skip
+        facts={
+            "utility": number(str(row["minimal_utility"]), "minimal_utility"),
+            "memory": number(str(row.get("mem", 0)), "mem"),
+        },
+    )
 
 
 def _read(source: TraceFile) -> Rows:
     profile_file = next((file for name in _PROFILES if (file := source.sibling(name)) is not None), None)
     if profile_file is None:
         raise TraceError(
-            "lists what runs, but the profile with the durations is missing", where=source.name,
-            hint=i18n.text('put {file} into the same folder', file=_PROFILES[0]),
-        )  # fmt: skip
+            "lists what runs, but the profile with the durations is missing",
+            where=source.name,
+            hint=i18n.text("put {file} into the same folder", file=_PROFILES[0]),
+        )
     jobs, profile = parsed(source), topology(profile_file)
     lines = _lines(source.text())
     line = 1
@@ -93,6 +101,11 @@ def _tells(head: FileHead) -> bool:
 
 
 SC17 = Format(
-    "sc17", "SC'17 topology-aware scheduler", "s", "JSON {id: {arrival, gpus, type, size, minimal_utility}}; "
-    "prof_from_experiments.json beside it", "HiEST/gpu-topo-aware, Apache-2.0", _tells, _read,
-)  # fmt: skip
+    "sc17",
+    "SC'17 topology-aware scheduler",
+    "s",
+    "JSON {id: {arrival, gpus, type, size, minimal_utility}}; prof_from_experiments.json beside it",
+    "HiEST/gpu-topo-aware, Apache-2.0",
+    _tells,
+    _read,
+)

@@ -108,9 +108,15 @@ def _row(line: Line, speeds: Speeds) -> Job:
         raise RowError(text("mode {mode!r} is not one of {names}", mode=mode, names=", ".join(_MODES)))
     profile = tuple(_runs(line.text("batch_by_epoch")))
     course = _Course(
-        line.text("model"), line.whole("batch_size", 1), line.whole("steps", 1), line.whole("gpus", 1), mode,
-        line.whole("samples_per_epoch", 1), line.whole("epochs", 1), profile,
-    )  # fmt: skip
+        line.text("model"),
+        line.whole("batch_size", 1),
+        line.whole("steps", 1),
+        line.whole("gpus", 1),
+        mode,
+        line.whole("samples_per_epoch", 1),
+        line.whole("epochs", 1),
+        profile,
+    )
     for batch in (course.batch, *(batch for batch, _ in profile)):
         if speeds.get((course.model, batch, course.gpus), 0.0) <= 0:
             raise RowError(
@@ -123,11 +129,15 @@ def _row(line: Line, speeds: Speeds) -> Job:
             )
     seconds, switches = _play(course, speeds)
     return Job(
-        id=line.text("job"), submit=line.span("submit", SECOND), gpus=course.gpus, model=course.model,
-        work=Millis(max(1, round(seconds * SECOND))), iterations=course.steps,
+        id=line.text("job"),
+        submit=line.span("submit", SECOND),
+        gpus=course.gpus,
+        model=course.model,
+        work=Millis(max(1, round(seconds * SECOND))),
+        iterations=course.steps,
         facts={"weight": line.number_or("weight", 1.0), "alone": line.number_or("alone_seconds", seconds)}
         | _facts(course, switches, speeds),
-    )  # fmt: skip
+    )
 
 
 def _facts(course: _Course, switches: list[Switch], speeds: Speeds) -> dict[str, float]:
@@ -181,9 +191,11 @@ def _read(source: TraceFile) -> Rows:
 
 
 SHOCKWAVE = Format(
-    "shockwave", "Shockwave's simulator", "s, steps",
-    "job, submit, model, batch_size, steps, gpus, mode, samples_per_epoch, epochs, batch_by_epoch; "
-    f"{TABLE} beside it",
+    "shockwave",
+    "Shockwave's simulator",
+    "s, steps",
+    f"job, submit, model, batch_size, steps, gpus, mode, samples_per_epoch, epochs, batch_by_epoch; {TABLE} beside it",
     "uw-mad-dash/shockwave, MIT",
-    has("job", "submit", "steps", "gpus", "mode", "samples_per_epoch", "batch_by_epoch"), _read,
-)  # fmt: skip
+    has("job", "submit", "steps", "gpus", "mode", "samples_per_epoch", "batch_by_epoch"),
+    _read,
+)

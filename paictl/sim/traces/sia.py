@@ -65,10 +65,16 @@ class _Profiles:
         if not types:
             return None
         return TrainingProfile(
-            name, EPOCHS[name], types, validation(self.source, folder), _LARGEST_LOCAL.get(name, {}),
-            slowdown=_SLOWDOWN.get(name, _OTHERS_SLOWDOWN), restart=_RESTART.get(name, _OTHERS_RESTART),
-            believed=_BELIEVED.get(name, _OTHERS_RESTART), bound=_BOUND.get(name, 0),
-        )  # fmt: skip
+            name,
+            EPOCHS[name],
+            types,
+            validation(self.source, folder),
+            _LARGEST_LOCAL.get(name, {}),
+            slowdown=_SLOWDOWN.get(name, _OTHERS_SLOWDOWN),
+            restart=_RESTART.get(name, _OTHERS_RESTART),
+            believed=_BELIEVED.get(name, _OTHERS_RESTART),
+            bound=_BOUND.get(name, 0),
+        )
 
     def of(self, name: str, batch: int, replicas: int) -> _Measured:
         key = name, batch, replicas
@@ -93,9 +99,11 @@ class _Profiles:
         kind, base = next(iter(measured.items()))
         by_count = {count: self._seconds(training, kind, batch, count) for count in sorted({*_COUNTS, replicas})}
         return _Measured(
-            steps, base, {other: base / step_seconds for other, step_seconds in measured.items()},
+            steps,
+            base,
+            {other: base / step_seconds for other, step_seconds in measured.items()},
             {count: base / step_seconds for count, step_seconds in by_count.items() if step_seconds is not None},
-        )  # fmt: skip
+        )
 
     @staticmethod
     def _seconds(training: TrainingProfile, kind: str, batch: int, replicas: int) -> float | None:
@@ -117,11 +125,18 @@ def _row(line: Line, profiles: _Profiles) -> Job:
     gpus, training = line.whole("num_replicas", 1), profiles.training(name)
     measured = profiles.of(name, batch, gpus)
     return Job(
-        id=line.text("name"), submit=line.span("time", SECOND), gpus=gpus, model=name,
-        work=Millis(round(measured.steps * measured.base * SECOND)), iterations=math.ceil(measured.steps),
-        elastic=(min(measured.scaling), max(measured.scaling)), scaling=measured.scaling,
-        throughput=measured.throughput, facts={"batch_size": batch, "epochs": EPOCHS[name]}, training=training,
-    )  # fmt: skip
+        id=line.text("name"),
+        submit=line.span("time", SECOND),
+        gpus=gpus,
+        model=name,
+        work=Millis(round(measured.steps * measured.base * SECOND)),
+        iterations=math.ceil(measured.steps),
+        elastic=(min(measured.scaling), max(measured.scaling)),
+        scaling=measured.scaling,
+        throughput=measured.throughput,
+        facts={"batch_size": batch, "epochs": EPOCHS[name]},
+        training=training,
+    )
 
 
 def _read(source: TraceFile) -> Rows:
@@ -139,7 +154,11 @@ def _tells(head: FileHead) -> bool:
 
 
 SIA = Format(
-    "sia", "Sia's simulator", "s",
+    "sia",
+    "Sia's simulator",
+    "s",
     f"{', '.join(_COLUMNS)}; profiles/APPLICATION/ beside its folder",
-    "siasosp23/artifacts, no licence stated", _tells, _read,
-)  # fmt: skip
+    "siasosp23/artifacts, no licence stated",
+    _tells,
+    _read,
+)

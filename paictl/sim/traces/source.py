@@ -103,11 +103,17 @@ def _file(name: str) -> TraceFile:
     if name.endswith(_ARCHIVES):
         inner = members(name)
         raise TraceError(
-            text('is an archive of {count} files', count=len(inner)), where=name,
-            hint=text("choose one, for example {name}/{inner}; it contains: {names}", name=name, inner=inner[0],
-                      names=listed(inner, 7))
-            if inner else "it holds no trace",
-        )  # fmt: skip
+            text("is an archive of {count} files", count=len(inner)),
+            where=name,
+            hint=text(
+                "choose one, for example {name}/{inner}; it contains: {names}",
+                name=name,
+                inner=inner[0],
+                names=listed(inner, 7),
+            )
+            if inner
+            else "it holds no trace",
+        )
     return TraceFile(name, _unpacked(Path(name).read_bytes(), name))
 
 

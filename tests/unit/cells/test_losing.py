@@ -29,11 +29,16 @@ def cluster(vcs: dict[str, list[dict[str, object]]], pins: dict[str, list[str]] 
         name: {"virtualCells": cells, "pinnedCells": [{"pinnedCellId": pin} for pin in (pins or {}).get(name, [])]}
         for name, cells in vcs.items()
     }
-    return ClusterSpec.from_mapping({
-        "physicalCluster": {"skuTypes": {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}, "cellTypes": types,
-                            "physicalCells": cells},
-        "virtualClusters": found,
-    })  # fmt: skip
+    return ClusterSpec.from_mapping(
+        {
+            "physicalCluster": {
+                "skuTypes": {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}},
+                "cellTypes": types,
+                "physicalCells": cells,
+            },
+            "virtualClusters": found,
+        }
+    )
 
 
 def promise(path: str, number: int) -> dict[str, object]:

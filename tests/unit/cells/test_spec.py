@@ -57,22 +57,36 @@ def read_all(data: dict[str, Any]) -> None:
     ("change", "path"),
     [
         (lambda c: c.update(physicalCluster=None), "physicalCluster"),
-        (lambda c: c["physicalCluster"]["cellTypes"]["NODE"].update(childCellNumber=0),
-         "physicalCluster.cellTypes.NODE.childCellNumber"),
-        (lambda c: c["physicalCluster"]["cellTypes"]["NODE"].update(isNodeLevel=False),
-         "physicalCluster.physicalCells[0].cellType"),
-        (lambda c: c["physicalCluster"]["cellTypes"]["SOCKET"].update(childCellType="RACK"),
-         "physicalCluster.physicalCells[0].cellType"),
-        (lambda c: c["physicalCluster"]["physicalCells"][0]["cellChildren"].pop(),
-         "physicalCluster.physicalCells[0].cellChildren"),
-        (lambda c: c["physicalCluster"]["physicalCells"][0]["cellChildren"][1].update(pinnedCellId="pin"),
-         "physicalCluster.physicalCells[1].pinnedCellId"),
-        (lambda c: c["virtualClusters"]["A"]["virtualCells"][0].update(cellType="RACK.SHELF"),
-         "virtualClusters.A.virtualCells[0].cellType"),
-        (lambda c: c["virtualClusters"]["B"]["pinnedCells"][0].update(pinnedCellId="pan"),
-         "virtualClusters.B.pinnedCells[0].pinnedCellId"),
+        (
+            lambda c: c["physicalCluster"]["cellTypes"]["NODE"].update(childCellNumber=0),
+            "physicalCluster.cellTypes.NODE.childCellNumber",
+        ),
+        (
+            lambda c: c["physicalCluster"]["cellTypes"]["NODE"].update(isNodeLevel=False),
+            "physicalCluster.physicalCells[0].cellType",
+        ),
+        (
+            lambda c: c["physicalCluster"]["cellTypes"]["SOCKET"].update(childCellType="RACK"),
+            "physicalCluster.physicalCells[0].cellType",
+        ),
+        (
+            lambda c: c["physicalCluster"]["physicalCells"][0]["cellChildren"].pop(),
+            "physicalCluster.physicalCells[0].cellChildren",
+        ),
+        (
+            lambda c: c["physicalCluster"]["physicalCells"][0]["cellChildren"][1].update(pinnedCellId="pin"),
+            "physicalCluster.physicalCells[1].pinnedCellId",
+        ),
+        (
+            lambda c: c["virtualClusters"]["A"]["virtualCells"][0].update(cellType="RACK.SHELF"),
+            "virtualClusters.A.virtualCells[0].cellType",
+        ),
+        (
+            lambda c: c["virtualClusters"]["B"]["pinnedCells"][0].update(pinnedCellId="pan"),
+            "virtualClusters.B.pinnedCells[0].pinnedCellId",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_name_the_field(change: Any, path: str) -> None:
     data = config()
     change(data)
@@ -116,15 +130,19 @@ NUMBER = "physicalCluster.cellTypes.{}.childCellNumber"
         (types(166_000), [{"cellType": "t1"}] * 4, [], f"{CELLS}[3]"),
         (types(*[1] * MAX_LEVELS), [{"cellType": f"t{MAX_LEVELS}"}], [], f"{CELLS}[0].cellType"),
         (types(*[1] * 100_000), [{"cellType": "t100000"}], [], f"{CELLS}[0].cellType"),
-        ({**types(2, 2), "t0": {"childCellType": "t2", "childCellNumber": 2}}, [{"cellType": "t2"}], [],
-         f"{CELLS}[0].cellType"),
+        (
+            {**types(2, 2), "t0": {"childCellType": "t2", "childCellNumber": 2}},
+            [{"cellType": "t2"}],
+            [],
+            f"{CELLS}[0].cellType",
+        ),
         (types(2), [nested(400)], [], f"{CELLS}[0]{'.cellChildren[0]' * MAX_LEVELS}"),
         (types(4), [{"cellType": "t1"}], [10**15], "virtualClusters.vc0.virtualCells[0].cellNumber"),
         (types(4), [{"cellType": "t1"}], [10**6], "virtualClusters.vc0.virtualCells[0].cellNumber"),
         (types(166_000), [{"cellType": "t1"}], [2, 1, 1], "virtualClusters.vc2"),
     ],
     ids=lambda value: str(value)[:40],
-)  # fmt: skip
+)
 def test_absurd_sizes_are_refused_before_they_are_built(
     cell_types: dict[str, Any], cells: list[Any], vcs: list[int], path: str
 ) -> None:
@@ -143,10 +161,11 @@ def test_absurd_sizes_are_refused_before_they_are_built(
 def test_as_many_levels_as_are_allowed_can_be_built() -> None:
     data = {
         "physicalCluster": {
-            "cellTypes": types(*[1] * (MAX_LEVELS - 1)), "physicalCells": [{"cellType": f"t{MAX_LEVELS - 1}"}],
+            "cellTypes": types(*[1] * (MAX_LEVELS - 1)),
+            "physicalCells": [{"cellType": f"t{MAX_LEVELS - 1}"}],
         },
         "virtualClusters": {},
-    }  # fmt: skip
+    }
     tree = build_physical(ClusterSpec.from_mapping(data))
     assert (len(tree), tree.chains[0].top) == (MAX_LEVELS, MAX_LEVELS)
 

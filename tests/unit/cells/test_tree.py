@@ -62,8 +62,11 @@ def test_default_addresses_count_on_per_level_and_start_anew_in_a_node() -> None
     tree = build_physical(spec())
     assert [tree.address(cell) for cell in tree.at[0][3]] == ["0/0", "0/1", "r/x", "r/y"]
     assert [tree.address(leaf) for leaf in tree.leaves(tree.nodes["y"][0])] == [
-        "r/y/0/0", "r/y/0/1", "r/y/1/2", "r/y/1/3",
-    ]  # fmt: skip
+        "r/y/0/0",
+        "r/y/0/1",
+        "r/y/1/2",
+        "r/y/1/3",
+    ]
     assert {tree.device(leaf) for leaf in tree.at[0][1]} == {0, 1, 2, 3}
     assert [tree.node_name(leaf) for leaf in tree.at[1][1]] == ["z"] * 4
 
@@ -84,8 +87,10 @@ def test_virtual_addresses_do_not_start_anew_in_a_node() -> None:
     rack = next(cell for cell, top in tree.preassigned.items() if top.pinned_id == "rack")
     assert tree.address(tree.leaves(rack)[-1]) == "A/1/1/3/7"
     assert [(top.vc, top.number, tree.type_of(cell)) for cell, top in tree.preassigned.items()] == [
-        ("A", 0, "NODE"), ("A", 1, "RACK"), ("B", 0, "NODE"),
-    ]  # fmt: skip
+        ("A", 0, "NODE"),
+        ("A", 1, "RACK"),
+        ("B", 0, "NODE"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,28 +128,33 @@ def addresses(*numbers: int | str) -> list[dict[str, Any]]:
     [
         (
             shared_node({"cellAddress": "n"}, {"cellAddress": "n"}),
-            "physicalCluster.physicalCells[1]", "device 0 of node n is also in the chain A-NODE",
+            "physicalCluster.physicalCells[1]",
+            "device 0 of node n is also in the chain A-NODE",
         ),
         (
             shared_node({"cellAddress": "n"}, {"cellAddress": "n"}, A={"gpu": 0}, B={"gpu": 1, "cpu": 2})
             | {"virtualClusters": {}},
-            "", "",
+            "",
+            "",
         ),
         (
             shared_node({"cellAddress": "n"}, {"cellAddress": "n", "cellChildren": addresses(2, 3)}),
-            "", "",
+            "",
+            "",
         ),
         (
             shared_node({"cellAddress": "n", "cellChildren": addresses(0, "00")}, {"cellAddress": "m"}),
-            "physicalCluster.physicalCells[0]", "two A cells of node n have the address 0",
+            "physicalCluster.physicalCells[0]",
+            "two A cells of node n have the address 0",
         ),
         (
             shared_node({"cellAddress": "n", "cellChildren": addresses(0, "9" * 5000)}, {"cellAddress": "m"}),
-            "physicalCluster.physicalCells[0].cellChildren[1]", "must be its device index",
+            "physicalCluster.physicalCells[0].cellChildren[1]",
+            "must be its device index",
         ),
     ],
     ids=["two chains", "CPU and GPU SKU", "other devices", "one address twice", "absurd address"],
-)  # fmt: skip
+)
 def test_a_device_has_one_leaf_cell(data: dict[str, Any], path: str, message: str) -> None:
     spec = ClusterSpec.from_mapping(data)
     if not path:

@@ -18,12 +18,14 @@ JOB = {
     "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
     "taskRoles": {
         "train": {
-            "instances": 1, "dockerImage": "image", "commands": ["sleep 30m"],
+            "instances": 1,
+            "dockerImage": "image",
+            "commands": ["sleep 30m"],
             "resourcePerInstance": {"gpu": 2, "cpu": 2, "memoryMB": 2048},
         }
     },
     "defaults": {"virtualCluster": "tenanta"},
-}  # fmt: skip
+}
 HOUR = 3_600_000
 
 
@@ -41,9 +43,14 @@ def used(mid_month: Path, paictl: Paictl) -> Paictl:
 def test_all_forms_say_the_same(used: Paictl) -> None:
     data = used("usage", "report", "--by", "vc,user", "--sku", "-o", "json").data
     assert data["rows"][1] == {
-        "vc": "tenanta", "user": "ann", "sku": "V100", "guaranteedDeviceMs": HOUR, "opportunisticDeviceMs": 0,
-        "lostDeviceMs": 0, "idleDeviceMs": 0,
-    }  # fmt: skip
+        "vc": "tenanta",
+        "user": "ann",
+        "sku": "V100",
+        "guaranteedDeviceMs": HOUR,
+        "opportunisticDeviceMs": 0,
+        "lostDeviceMs": 0,
+        "idleDeviceMs": 0,
+    }
     assert data["total"]["guaranteedDeviceMs"] == HOUR
     table = used("usage", "report", "--by", "vc,user", "--sku").out.splitlines()
     assert table[0].split() == ["VC", "USER", "SKU", "GUARANTEED", "OPPORTUNISTIC", "LOST", "IDLE"]

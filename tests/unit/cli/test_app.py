@@ -408,11 +408,18 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
 LONG = "9" * 4400
 
 
-@pytest.mark.parametrize("words", [
-    ("sim", "run", "tiny", "--policy", "fifo", "--cluster", LONG), ("lab", "start", LONG), ("config", "validate", LONG),
-    ("config", "push", "-p", LONG), ("job", "submit", LONG), ("scheduler", "replay", "--config", LONG, "-"),
-    ("node", "list", "--state", LONG),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sim", "run", "tiny", "--policy", "fifo", "--cluster", LONG),
+        ("lab", "start", LONG),
+        ("config", "validate", LONG),
+        ("config", "push", "-p", LONG),
+        ("job", "submit", LONG),
+        ("scheduler", "replay", "--config", LONG, "-"),
+        ("node", "list", "--state", LONG),
+    ],
+)
 def test_a_word_that_is_too_long_for_a_path_or_a_number_is_an_error_like_any_other(
     paictl: Paictl, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

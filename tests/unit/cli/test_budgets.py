@@ -35,8 +35,14 @@ def test_a_budget_is_set_shown_obeyed_and_removed(site: Paictl, home: Path) -> N
     (budget,) = site("usage", "budget", "list", "-o", "json").data["budgets"]
     assert (budget["vc"], budget["user"], budget["deviceHours"], budget["level"]) == ("tenanta", "", 1, "spent")
     assert site("usage", "budget", "list").out.splitlines()[1].split() == [
-        "tenanta", "-", "1.00", "1.00", "100%", "spent", "wait",
-    ]  # fmt: skip
+        "tenanta",
+        "-",
+        "1.00",
+        "1.00",
+        "100%",
+        "spent",
+        "wait",
+    ]
     assert "jobs wait: the budget of virtual cluster tenanta is used up" in submit(site, home, "second")
     explained = site("job", "explain", "ann~second")
     assert "the budget of virtual cluster tenanta is used up" in explained.out
@@ -89,11 +95,14 @@ def test_limits_are_shown_with_what_is_held(site: Paictl, home: Path) -> None:
     submit(site, home, "two")
     found = site("usage", "limits", "-o", "json").data
     assert [(one["user"], one["class"], one["held"], one["limit"]) for one in found] == [
-        ("*", "guaranteed", 0, 3), ("ann", "guaranteed", 2, 3), ("bob", "guaranteed", 0, 5),
+        ("*", "guaranteed", 0, 3),
+        ("ann", "guaranteed", 2, 3),
+        ("bob", "guaranteed", 0, 5),
         ("", "opportunistic", 0, 7),
-    ]  # fmt: skip
+    ]
     lines = site("usage", "limits", "--vc", "tenantb").out.splitlines()
     assert [line.split() for line in lines] == [
-        ["VC", "USER", "CLASS", "HELD", "LIMIT"], ["tenantb", "-", "opportunistic", "0", "7"],
-    ]  # fmt: skip
+        ["VC", "USER", "CLASS", "HELD", "LIMIT"],
+        ["tenantb", "-", "opportunistic", "0", "7"],
+    ]
     assert "user ann may hold 3 guaranteed devices" in site("job", "explain", "ann~two").out

@@ -50,8 +50,10 @@ def test_a_cluster_is_added_listed_used_and_forgotten(paictl: Paictl) -> None:
     assert "cluster test is https://fake:6443 (context fake)" in paictl("cluster", "add", "test").err
     rows = {row["name"]: row for row in paictl("cluster", "list", "-o", "json").data}
     assert [(name, row["kind"], row["inUse"]) for name, row in rows.items()] == [
-        ("local", "embedded", True), ("prod", "kubernetes", False), ("test", "kubernetes", False),
-    ]  # fmt: skip
+        ("local", "embedded", True),
+        ("prod", "kubernetes", False),
+        ("test", "kubernetes", False),
+    ]
     assert paictl("cluster", "use", "test").code == 0
     assert paictl("config", "get-id").out == "test\n"
     assert paictl("config", "get-id", "--cluster", "prod").out == "prod\n"
@@ -67,9 +69,16 @@ def test_every_command_with_a_state_takes_a_cluster_and_the_nearest_word_counts(
     paictl: Paictl, kube: FakeKube, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for words in (
-        ["node", "list"], ["config", "history"], ["cluster", "status"], ["job", "list"], ["service", "list"],
-        ["cluster", "view"], ["cluster", "events"], ["config", "diff"], ["sim", "what-if"],
-    ):  # fmt: skip
+        ["node", "list"],
+        ["config", "history"],
+        ["cluster", "status"],
+        ["job", "list"],
+        ["service", "list"],
+        ["cluster", "view"],
+        ["cluster", "events"],
+        ["config", "diff"],
+        ["sim", "what-if"],
+    ):
         assert "--cluster NAME" in paictl(*words, "--help").out
     monkeypatch.setenv("PAICTL_CLUSTER", "prod")
     assert paictl("node", "list").code == 0
@@ -187,8 +196,9 @@ def test_what_openpai_left_needs_a_kubernetes(paictl: Paictl, kube: FakeKube, tm
     assert paictl("config", "pull", "--from-openpai", "-o", str(tmp_path / "x")).code == 2
     registry.use("prod")
     kube.objects["/api/v1/namespaces/default/configmaps/pai-configuration"] = {
-        "metadata": {}, "data": {"services-configuration.yaml": "rest-server:\n  jwt-secret: in-clear\n"},
-    }  # fmt: skip
+        "metadata": {},
+        "data": {"services-configuration.yaml": "rest-server:\n  jwt-secret: in-clear\n"},
+    }
     done = paictl("config", "pull", "--from-openpai", "-o", str(tmp_path / "left"))
     assert (done.code, "in clear" in done.err, "in-clear" in done.out + done.err) == (0, True, False)
     assert (tmp_path / "left" / "services-configuration.yaml").stat().st_mode & 0o777 == 0o600
@@ -226,13 +236,16 @@ def test_an_import_of_a_cluster_that_is_named_twice_or_is_none_of_kubernetes_is_
     assert not list(home.glob("*.yaml"))
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (("--namespace", "vision"), "this cluster has no API server"),
-    (("--group", "system:masters"), "group 'system:masters' belongs to Kubernetes itself"),
-    (("--namespace", "vision", "--valid", "soon"), "'soon' is not a duration"),
-    (("--namespace", "vision", "--valid", "infinity"), "a certificate cannot be valid for"),
-    (("--role", "tenant"), "the role tenant is for one namespace"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--namespace", "vision"), "this cluster has no API server"),
+        (("--group", "system:masters"), "group 'system:masters' belongs to Kubernetes itself"),
+        (("--namespace", "vision", "--valid", "soon"), "'soon' is not a duration"),
+        (("--namespace", "vision", "--valid", "infinity"), "a certificate cannot be valid for"),
+        (("--role", "tenant"), "the role tenant is for one namespace"),
+    ],
+)
 def test_a_kubeconfig_that_cannot_be_made(home: Path, paictl: Paictl, words: tuple[str, ...], message: str) -> None:
     done = paictl("cluster", "kubeconfig", "add", "ann", *words, "--file", str(home / "ann.conf"))
     assert (done.code, message in done.err) == (2, True), done.err

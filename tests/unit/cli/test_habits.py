@@ -59,7 +59,7 @@ def digest(folder: Path) -> dict[str, str]:
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "log" not in path.name and not path.name.endswith(("-wal", "-shm"))
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=[f"{one['number']:02}" for one in HABITS])

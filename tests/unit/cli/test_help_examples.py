@@ -39,8 +39,9 @@ TABLES = {
     "job": JOB_VERBS,
     "sim": SIM_VERBS,
 }
-LATE = [(group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items()
-        if verb not in OF_THEIR_OWN]  # fmt: skip
+LATE = [
+    (group, verb, lazy) for group, verbs in TABLES.items() for verb, lazy in verbs.items() if verb not in OF_THEIR_OWN
+]
 
 
 @pytest.mark.parametrize(("group", "verb", "lazy"), LATE)

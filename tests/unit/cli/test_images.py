@@ -107,14 +107,19 @@ def test_an_image_is_read_as_docker_reads_it(word: str, host: str, repository: s
 @pytest.mark.parametrize(
     ("image", "user", "state"),
     [
-        ("open:1", "", ImageState.THERE), ("open:2", "", ImageState.MISSING), ("none:1", "", ImageState.MISSING),
-        ("closed:1", "", ImageState.DENIED), ("closed:1", "ann", ImageState.THERE),
+        ("open:1", "", ImageState.THERE),
+        ("open:2", "", ImageState.MISSING),
+        ("none:1", "", ImageState.MISSING),
+        ("closed:1", "", ImageState.DENIED),
+        ("closed:1", "ann", ImageState.THERE),
         ("closed:1", "bob", ImageState.DENIED),
-        ("basic:1", "ann", ImageState.THERE), ("basic:1", "bob", ImageState.DENIED),
-        ("moved:1", "ann", ImageState.UNKNOWN), ("broken:1", "", ImageState.UNKNOWN),
+        ("basic:1", "ann", ImageState.THERE),
+        ("basic:1", "bob", ImageState.DENIED),
+        ("moved:1", "ann", ImageState.UNKNOWN),
+        ("broken:1", "", ImageState.UNKNOWN),
         ("stolen:1", "ann", ImageState.DENIED),
     ],
-)  # fmt: skip
+)
 def test_what_a_registry_says(host: str, image: str, user: str, state: ImageState) -> None:
     found, _ = image_state(f"{host}/team/{image}", user=user, password="geheim-7" if user else "")
     assert found is state

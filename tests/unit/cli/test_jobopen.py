@@ -59,9 +59,10 @@ class Opened:
 
     def ask(self, target: str, *lines: str, host: str = "", method: str = "GET") -> str:
         """The answer to a request, until the other side hangs up."""
-        return self.send(f"{method} {target} HTTP/1.1\r\n" + "".join(
-            f"{line}\r\n" for line in (f"Host: {host or f'127.0.0.1:{self.port}'}", *lines, "")
-        ))  # fmt: skip
+        return self.send(
+            f"{method} {target} HTTP/1.1\r\n"
+            + "".join(f"{line}\r\n" for line in (f"Host: {host or f'127.0.0.1:{self.port}'}", *lines, ""))
+        )
 
     def send(self, words: str) -> str:
         with socket.create_connection(("127.0.0.1", self.port), 10) as connection:
@@ -90,9 +91,11 @@ def opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     monkeypatch.setattr("paictl.cli.jobopen.webbrowser.open", browsed.put)
     local, notebook = jobopen.listener(0, 8888), Notebook()
     threading.Thread(
-        target=jobopen.serve, args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
-        kwargs={"browser": True}, daemon=True,
-    ).start()  # fmt: skip
+        target=jobopen.serve,
+        args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
+        kwargs={"browser": True},
+        daemon=True,
+    ).start()
     shown = browsed.get(timeout=10)
     return Opened(local.getsockname()[1], notebook, capsys.readouterr().out.strip(), shown)
 
@@ -105,9 +108,11 @@ def test_a_program_reads_the_address_from_a_pipe_while_the_port_is_open(monkeypa
         said = threading.Event()  # before the test ends: the next would find it on its stderr
         monkeypatch.setattr("paictl.cli.jobopen.console.info", lambda _: said.set())
         threading.Thread(
-            target=jobopen.serve, args=(Notebook(), "ann~desk", TaskPlace("notebook", 0), 8888, local),
-            kwargs={"browser": False}, daemon=True,
-        ).start()  # fmt: skip
+            target=jobopen.serve,
+            args=(Notebook(), "ann~desk", TaskPlace("notebook", 0), 8888, local),
+            kwargs={"browser": False},
+            daemon=True,
+        ).start()
         assert select.select([reader], [], [], 10)[0]
         assert reader.readline().startswith(f"http://127.0.0.1:{local.getsockname()[1]}/?paictl=")
         assert said.wait(10)
@@ -251,9 +256,11 @@ def test_raw_every_connection_is_handed_on_and_that_is_said(capsys: pytest.Captu
     local = jobopen.listener(0, 8888)
     notebook = Notebook()
     threading.Thread(
-        target=jobopen.serve, args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
-        kwargs={"browser": False, "raw": True}, daemon=True,
-    ).start()  # fmt: skip
+        target=jobopen.serve,
+        args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
+        kwargs={"browser": False, "raw": True},
+        daemon=True,
+    ).start()
     port = local.getsockname()[1]
     assert Opened(port, notebook, "", "").send("SSH-2.0\r\n").endswith("kernel")
     assert notebook.asked == ["SSH-2.0\r\n"]

@@ -54,8 +54,10 @@ def test_who_follows_waits_until_there_is_a_task_and_its_container(capfdbinary: 
     out, err = capfdbinary.readouterr()
     assert out == b"first\nsecond of worker:0\n"
     assert [line.partition(b";")[0] for line in err.splitlines()] == [
-        b"job ann~train has no tasks yet", b"no image", b"starting",
-    ]  # fmt: skip
+        b"job ann~train has no tasks yet",
+        b"no image",
+        b"starting",
+    ]
 
 
 def test_who_does_not_follow_is_told_at_once() -> None:

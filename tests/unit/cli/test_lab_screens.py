@@ -142,8 +142,13 @@ def test_the_lab_stands_in_the_prompt(tmp_path: Path, monkeypatch: pytest.Monkey
         )
         assert shown.stdout == "(lab 02) mine> \n"
     elif shell == "zsh":
-        shown = subprocess.run([*words, "-c", 'print -r -- "$PROMPT"'], env={**os.environ, **more}, capture_output=True,
-                               text=True, check=True)  # fmt: skip
+        shown = subprocess.run(
+            [*words, "-c", 'print -r -- "$PROMPT"'],
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert shown.stdout == "(lab 02) mine> \n"
     elif shell == "fish":
         shown = subprocess.run([program, "-c", f"{words[-1]}\nfish_prompt"], capture_output=True, text=True, check=True)

@@ -68,8 +68,9 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
     assert paictl("job", "submit", str(job), "--vc", "tenanta", "--name", "second", "--user", "ann").code == 0
     assert paictl("node", "show", "worker1", "-o", "json").data["pods"] == []
     assert [paictl("node", "heal", "worker1", "--device", "3").err for _ in range(2)] == [
-        "device 3 of node worker1 healed\n", "device 3 of node worker1 healed already\n",
-    ]  # fmt: skip
+        "device 3 of node worker1 healed\n",
+        "device 3 of node worker1 healed already\n",
+    ]
     assert paictl("node", "show", "worker1", "-o", "json").data["bad_devices"] == [0]
 
 

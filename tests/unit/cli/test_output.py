@@ -24,8 +24,11 @@ def process(command: str) -> subprocess.CompletedProcess[str]:
     """A line of bash, in which paictl is ours."""
     return subprocess.run(
         ["bash", "-c", command.replace("paictl", f"{sys.executable} -m paictl")],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 @pytest.fixture
@@ -40,8 +43,9 @@ def test_a_verb_without_data_of_its_own_says_what_it_did(paictl: Paictl, up: Pat
     document = json.loads(done.out)
     assert document["schemaVersion"] == 1
     assert [(one["name"], one["before"], one["condition"]) for one in document["items"]] == [
-        ("worker1", "Ready", "Cordoned"), ("worker2", "Ready", "Cordoned"),
-    ]  # fmt: skip
+        ("worker1", "Ready", "Cordoned"),
+        ("worker2", "Ready", "Cordoned"),
+    ]
     assert "error" not in document
     assert paictl("node", "uncordon", "worker1", "-o", "name").out == "worker1\n"
     assert yaml.safe_load(paictl("cluster", "tick", "5m", "-o", "yaml").out)["output"]
@@ -54,10 +58,12 @@ def test_what_failed_is_told_to_the_program_too(paictl: Paictl, home: Path) -> N
     assert json.loads(done.out) == {
         "schemaVersion": 1,
         "error": {
-            "message": "no cluster is up", "where": str(home / "state"), "hint": "bring one up: paictl cluster up",
+            "message": "no cluster is up",
+            "where": str(home / "state"),
+            "hint": "bring one up: paictl cluster up",
             "exitCode": 4,
         },
-    }  # fmt: skip
+    }
     assert "error: " in done.err
     assert json.loads(paictl("version", "--output=json", "--nonsense").out)["error"]["exitCode"] == 2
     assert paictl("job", "list", "-o", "name").out == ""

@@ -82,9 +82,10 @@ def test_an_index_that_does_not_answer_is_exit_code_4_without_its_password(paict
 
 def test_withdrawn_releases_do_not_count_and_old_indexes_are_understood(index: str) -> None:
     files = [
-        {"filename": "paictl-1.2.tar.gz"}, {"filename": "paictl-1.3-py3-none-any.whl", "yanked": "broken"},
+        {"filename": "paictl-1.2.tar.gz"},
+        {"filename": "paictl-1.3-py3-none-any.whl", "yanked": "broken"},
         {"filename": "paictl-1.1-py3-none-any.whl"},
-    ]  # fmt: skip
+    ]
     answer(files=files)
     assert releases.newest_release(index, 5) == "1.2"
     answer(files=files, versions=["1.1", "1.2", "1.3"])
@@ -94,10 +95,16 @@ def test_withdrawn_releases_do_not_count_and_old_indexes_are_understood(index: s
 @pytest.mark.parametrize(
     ("release", "own", "newer"),
     [
-        ("0.1.0", "0.1.0.dev0", True), ("0.1", "0.1.0", False), ("0.1.0", "0.1", False), ("0.10", "0.9", True),
-        ("0.9", "0.10.dev1", False), ("1.0", "1.0rc1", True), ("1.0", "1.0.post1", False), ("1.0", "1.0+local", False),
+        ("0.1.0", "0.1.0.dev0", True),
+        ("0.1", "0.1.0", False),
+        ("0.1.0", "0.1", False),
+        ("0.10", "0.9", True),
+        ("0.9", "0.10.dev1", False),
+        ("1.0", "1.0rc1", True),
+        ("1.0", "1.0.post1", False),
+        ("1.0", "1.0+local", False),
         ("2", "unknown", True),
     ],
-)  # fmt: skip
+)
 def test_which_of_two_versions_is_newer(release: str, own: str, newer: bool) -> None:
     assert releases.is_newer(release, own) is newer

@@ -59,8 +59,10 @@ def test_a_reservation_keeps_cells_for_jobs_that_name_it(paictl: Paictl, job: Pa
     assert paictl("job", "show", "me~late", "-o", "json").data["state"] == "Waiting", "what ran in it keeps running"
     kinds = [row["kind"] for row in paictl("cluster", "events", "-o", "json").data]
     assert [kind for kind in kinds if kind.startswith("Reservation")] == [
-        "ReservationAdded", "ReservationStarted", "ReservationEnded",
-    ]  # fmt: skip
+        "ReservationAdded",
+        "ReservationStarted",
+        "ReservationEnded",
+    ]
 
 
 def without_a_promise(paictl: Paictl, folder: Path) -> None:
@@ -112,8 +114,10 @@ def test_it_comes_again_until_it_is_removed(paictl: Paictl, job: Path) -> None:
     ("words", "said"),
     [
         ((*ADD, "--from", "2020-01-01T00:00Z", "--for", "4h"), "ends in the past"),
-        (("reservation", "add", "--vc", "vc1", "--cells", "3xGPU-NODE", "--for", "1h"),
-         "vc1 is promised 1xGPU-NODE, not 3xGPU-NODE"),
+        (
+            ("reservation", "add", "--vc", "vc1", "--cells", "3xGPU-NODE", "--for", "1h"),
+            "vc1 is promised 1xGPU-NODE, not 3xGPU-NODE",
+        ),
         (("reservation", "add", "--vc", "vc2", "--cells", "1xGPU-NODE", "--for", "1h"), "no virtual cluster 'vc2'"),
         (("reservation", "add", "--vc", "vc1", "--cells", "1xGPU-NOD", "--for", "1h"), "no cell type 'GPU-NOD'"),
         (("reservation", "add", "--vc", "vc1", "--cells", "1xGPU-POOL", "--for", "1h"), "has more than one node"),
@@ -126,7 +130,7 @@ def test_it_comes_again_until_it_is_removed(paictl: Paictl, job: Path) -> None:
         (("reservation", "show", "demo"), "no reservation 'demo'"),
         (("reservation", "remove", "demo"), "no reservation 'demo'"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_kept_is_refused(paictl: Paictl, words: tuple[str, ...], said: str) -> None:
     refused = paictl(*words)
     assert refused.code in (1, 2)

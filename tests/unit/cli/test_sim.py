@@ -26,8 +26,10 @@ def test_the_same_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "compare", str(LAB / "trace.yaml"), "--config", CONFIG, "-o", "json"]) == 1
     data = json.loads(capsys.readouterr().out)["items"]
     assert [(one["policy"], one["worseThanPrivate"]) for one in data] == [
-        ("private", []), ("quota", ["vc1"]), ("cells", [])
-    ]  # fmt: skip
+        ("private", []),
+        ("quota", ["vc1"]),
+        ("cells", []),
+    ]
     big = data[1]["jobs"][-1]
     assert big["waited"] == big["despiteFreeCount"] == (8 * 60 + 2 - 90) * 60_000
 
@@ -69,5 +71,7 @@ def test_the_example_cluster_with_its_two_chains_and_its_pinned_cell(
     assert run(["sim", "compare", str(trace), "--config", example, "--policy", "cells", "-o", "json"]) == 0
     (cells,) = json.loads(capsys.readouterr().out)["items"]
     assert {one["name"]: one["nodes"] for one in cells["jobs"]} == {
-        "render": ["t4-1", "t4-2"], "asr": ["v100-4"], "tts": ["v100-1"],
-    }  # fmt: skip
+        "render": ["t4-1", "t4-2"],
+        "asr": ["v100-4"],
+        "tts": ["v100-1"],
+    }

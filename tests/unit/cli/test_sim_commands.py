@@ -16,10 +16,26 @@ from tests.conftest import ROOT
 
 OTHER_PYTHON = ROOT / ".venv-newest" / "bin" / "python"  # made by `make test-newest`
 FIELDS = {
-    "policy", "parameters", "trace", "cluster", "seed", "jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct",
-    "p99_jct", "mean_queueing", "mean_waiting", "makespan", "preemptions", "migrations", "utilization", "fragmentation",
+    "policy",
+    "parameters",
+    "trace",
+    "cluster",
+    "seed",
+    "jobs",
+    "unfinished",
+    "mean_jct",
+    "p50_jct",
+    "p95_jct",
+    "p99_jct",
+    "mean_queueing",
+    "mean_waiting",
+    "makespan",
+    "preemptions",
+    "migrations",
+    "utilization",
+    "fragmentation",
     "wall_seconds",
-}  # fmt: skip
+}
 """What simulator.md names."""
 
 SMALL = """id,submit,gpus,duration,vc,deadlines,urge
@@ -109,16 +125,35 @@ def test_a_comparison_is_the_same_with_any_number_of_processes(
     for processes in (1, 2):
         jobs, html = tmp_path / f"{processes}.csv", tmp_path / f"{processes}.html"
         text = out(
-            capsys, "compare", "tiny", "--policy", "fifo", "--policy", "backfill", "--policy", "srtf",
-            "--cluster", "2x8", "--cluster", "3x8", "--processes", processes, "--jobs", jobs, "--html", html,
-            "-o", "json", "--reproducible",
-        )  # fmt: skip
+            capsys,
+            "compare",
+            "tiny",
+            "--policy",
+            "fifo",
+            "--policy",
+            "backfill",
+            "--policy",
+            "srtf",
+            "--cluster",
+            "2x8",
+            "--cluster",
+            "3x8",
+            "--processes",
+            processes,
+            "--jobs",
+            jobs,
+            "--html",
+            html,
+            "-o",
+            "json",
+            "--reproducible",
+        )
         found.append((text, jobs.read_bytes(), html.read_bytes()))
     assert found[0] == found[1]
     data = json.loads(found[0][0])
     assert [(one["label"], one["cluster"]) for one in data["runs"]] == [
         (f"{policy} on {cluster}", cluster) for cluster in ("2x8", "3x8") for policy in ("fifo", "backfill", "srtf")
-    ]  # fmt: skip
+    ]
     assert all(one.keys() >= FIELDS and one["wall_seconds"] is None for one in data["runs"])
     # three pairs in each cluster, and each policy in both
     assert len(data["pairs"]) == 9
@@ -264,9 +299,14 @@ def test_generated_traces_are_written_and_read(tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_swapped_columns_are_refused_before_a_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, header: str,
-    where: str, message: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    header: str,
+    where: str,
+    message: str,
+) -> None:
     monkeypatch.setattr("paictl.sim.parallel.simulate", None)
     path = tmp_path / "jobs.csv"
     rows = [f"j{number},{60 * number},{1 << number % 4},{3601 + 4 * number}" for number in range(1, 51)]

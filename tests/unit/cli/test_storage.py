@@ -53,7 +53,7 @@ def test_a_job_gets_a_storage_that_its_virtual_cluster_may_use_and_says_what_wou
         ("confgnfs", "vc1", "virtual cluster vc1 has no storage 'confgnfs'", "did you mean 'confignfs'?"),
         ("other", "vc1", "virtual cluster vc1 has no storage 'other'", "virtual cluster vc1 may use: confignfs"),
     ],
-)  # fmt: skip
+)
 def test_a_storage_that_a_job_cannot_have_is_refused_with_its_line(
     paictl: Paictl, job: Path, said: str, vc: str, message: str, hint: str
 ) -> None:

@@ -25,16 +25,22 @@ from tests.unit.cli.conftest import Paictl
 
 PLANTED = {name: f"planted-{name}-9f3a" for name in ("admin", "jwt", "registry", "job", "user")}
 JOB = {
-    "protocolVersion": 2, "name": "train", "type": "job", "secrets": {"key": PLANTED["job"]},
+    "protocolVersion": 2,
+    "name": "train",
+    "type": "job",
+    "secrets": {"key": PLANTED["job"]},
     "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "image"}],
     "taskRoles": {
         "worker": {
-            "instances": 4, "dockerImage": "i", "commands": ["login <% $secrets.key %>"],
+            "instances": 4,
+            "dockerImage": "i",
+            "commands": ["login <% $secrets.key %>"],
             "resourcePerInstance": {"gpu": 8, "cpu": 1, "memoryMB": 64},
         },
     },
-    "defaults": {"virtualCluster": "tenanta"}, "extras": {"hivedScheduler": {"jobPriorityClass": "oppo"}},
-}  # fmt: skip
+    "defaults": {"virtualCluster": "tenanta"},
+    "extras": {"hivedScheduler": {"jobPriorityClass": "oppo"}},
+}
 
 
 def unpacked(path: Path) -> dict[str, str]:
@@ -102,10 +108,20 @@ def test_logs_of_programs_are_cleaned_and_what_is_missing_is_named(
     def diagnostics(_: object, limits: LogLimits, tell: Tell) -> Diagnostics:
         asked.append(limits)
         tell("reading logs")
-        lines = ["start", "token=planted-token", "Authorization: Bearer planted-header", "login planted-known", key,
-                 "https://u:planted-url@r.example/v2/", "end", ""]  # fmt: skip
-        logs = [ContainerLog("paictl-system", "rest-1", "main", False, "\n".join(lines), cut=False),
-                ContainerLog("paictl-system", "rest-1", "main", True, "panic: planted-known\n", cut=True)]  # fmt: skip
+        lines = [
+            "start",
+            "token=planted-token",
+            "Authorization: Bearer planted-header",
+            "login planted-known",
+            key,
+            "https://u:planted-url@r.example/v2/",
+            "end",
+            "",
+        ]
+        logs = [
+            ContainerLog("paictl-system", "rest-1", "main", False, "\n".join(lines), cut=False),
+            ContainerLog("paictl-system", "rest-1", "main", True, "panic: planted-known\n", cut=True),
+        ]
         pods = [{"name": "rest-1", "message": "exit: password=planted-state"}]
         events = [{"message": "pull planted-known"}]
         missing = {f"log n/{number}": "planted-known is forbidden" for number in range(12)}
@@ -130,8 +146,9 @@ def test_logs_of_programs_are_cleaned_and_what_is_missing_is_named(
     assert files["logs/paictl-system/rest-1/main.previous.log"] == "panic: ***\n"
     rows = json.loads(files["logs.json"])
     assert [(row["file"].rpartition("/")[2], row["cut"]) for row in rows] == [
-        ("main.log", False), ("main.previous.log", True),
-    ]  # fmt: skip
+        ("main.log", False),
+        ("main.previous.log", True),
+    ]
     named = {row["name"]: row.get("started_by") for row in json.loads(files["services.json"])["services"]}
     assert named.pop("helm-made") == "others"
     assert set(named.values()) == {None}

@@ -32,21 +32,31 @@ def job(name: str, commands: list[str], **more: Any) -> dict[str, Any]:
 def bundle(cluster: Path, paictl: Paictl) -> Path:
     """A bundle of a cluster in which jobs ran, waited, were preempted and stopped, and a node failed."""
     secret = job(
-        "secret", [f"login {EXTRA['command']}", "sleep 90", "sleep 1h"], parameters={"p": EXTRA["parameter"]},
+        "secret",
+        [f"login {EXTRA['command']}", "sleep 90", "sleep 1h"],
+        parameters={"p": EXTRA["parameter"]},
         prerequisites=[{"name": "i", "type": "dockerimage", "uri": EXTRA["uri"]}],
         deployments=[{"name": "d", "taskRoles": {"worker": {"preCommands": [EXTRA["deployment"]]}}}],
-        extras={"hivedScheduler": {"jobPriorityClass": "prod"},
-                "com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": {"callbacks": [
-                    {"event": "taskStarts", "commands": [f"echo {EXTRA['plugin']}"]}]}}]},
-    )  # fmt: skip
+        extras={
+            "hivedScheduler": {"jobPriorityClass": "prod"},
+            "com.microsoft.pai.runtimeplugin": [
+                {
+                    "plugin": "cmd",
+                    "parameters": {"callbacks": [{"event": "taskStarts", "commands": [f"echo {EXTRA['plugin']}"]}]},
+                }
+            ],
+        },
+    )
     folder = cluster / "config"
     for one in (secret, job("long", ["sleep infinity"]), job("short", ["echo hello"])):
         (folder / "job.yaml").write_text(yaml.safe_dump(one))
         done = paictl("job", "submit", str(folder / "job.yaml"))
         assert done.code == 0, done.err
     for words in (
-        ["cluster", "tick", "10m"], ["job", "stop", "ann~later"], ["cluster", "tick", "2h"],
-    ):  # fmt: skip
+        ["cluster", "tick", "10m"],
+        ["job", "stop", "ann~later"],
+        ["cluster", "tick", "2h"],
+    ):
         done = paictl(*words)
         assert done.code == 0, (words, done.err)
     file = cluster / "b.tar.gz"
@@ -131,10 +141,13 @@ def test_a_file_that_is_no_bundle(home: Path, paictl: Paictl, content: bytes) ->
 
 
 SPOILED: tuple[Any, ...] = (
-    lambda data: data.update(log=[]), lambda data: data.update(log=5), lambda data: data["log"].pop(0),
-    lambda data: data["log"][3][1].update(do="nonsense"), lambda data: data.pop("epoch"),
+    lambda data: data.update(log=[]),
+    lambda data: data.update(log=5),
+    lambda data: data["log"].pop(0),
+    lambda data: data["log"][3][1].update(do="nonsense"),
+    lambda data: data.pop("epoch"),
     lambda data: data.update(events=[5]),
-)  # fmt: skip
+)
 
 
 def test_a_recording_that_cannot_be_played(bundle: Path, paictl: Paictl) -> None:
@@ -153,8 +166,9 @@ def test_a_recording_that_cannot_be_played(bundle: Path, paictl: Paictl) -> None
 
 LINES = st.lists(
     st.sampled_from(["sleep 5", "sleep 1.5m", "sleep infinity", "echo x", "while true; do x; done", "python t.py"]),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @given(LINES)

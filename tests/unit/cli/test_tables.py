@@ -56,9 +56,11 @@ def test_unfolded_tables_are_those_of_rich(table: tuple[list[str], list[list[str
 def words(texts: list[str]) -> Counter[str]:
     """How often each word is there that may not be broken; an address may behind its slashes: its `a` stays alone."""
     return Counter(
-        word for text in texts for word in text.split()
+        word
+        for text in texts
+        for word in text.split()
         if all(cell_len(character) == 1 for character in word) and not set(word) & set("./") and word != "a"
-    )  # fmt: skip
+    )
 
 
 @given(TABLES, st.integers(28, 90))
@@ -123,8 +125,10 @@ def test_date_and_time_are_one_word() -> None:
     rows = [["a", "2026-11-23 10:00:07", "it ran"]]
     assert fitting(["N", "SINCE", "WHY"], rows, 25) == [0, 1]
     assert plain(["N", "SINCE", "WHY"], rows, 27) == [
-        "N  SINCE                WHY", "a  2026-11-23 10:00:07  it", "                        ran",
-    ]  # fmt: skip
+        "N  SINCE                WHY",
+        "a  2026-11-23 10:00:07  it",
+        "                        ran",
+    ]
 
 
 def test_words_stay_whole_and_lines_of_a_cell_stay_lines() -> None:

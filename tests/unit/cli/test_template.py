@@ -13,9 +13,12 @@ from tests.unit.cli.conftest import Paictl
 from tests.unit.cli.test_job import JOB
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-TRAIN = JOB.format(name="train", vc="vc1").replace("defaults: {virtualCluster: vc1}\n", "").replace(
-    "sleep 5m", "sleep <% $parameters.minutes %>m"
-) + "description: a small one\nparameters: {minutes: 3, quick: true, data: mnist}\n"  # fmt: skip
+TRAIN = (
+    JOB.format(name="train", vc="vc1")
+    .replace("defaults: {virtualCluster: vc1}\n", "")
+    .replace("sleep 5m", "sleep <% $parameters.minutes %>m")
+    + "description: a small one\nparameters: {minutes: 3, quick: true, data: mnist}\n"
+)
 
 
 @pytest.fixture

@@ -36,8 +36,16 @@ def files(tmp_path: Path) -> Path:
 
 
 def words(files: Path, old: str, new: str, *more: str) -> list[str]:
-    return ["sim", "what-if", str(files / "jobs.csv"), "--config", str(files / f"{old}.yaml"), "--config",
-            str(files / f"{new}.yaml"), *more]  # fmt: skip
+    return [
+        "sim",
+        "what-if",
+        str(files / "jobs.csv"),
+        "--config",
+        str(files / f"{old}.yaml"),
+        "--config",
+        str(files / f"{new}.yaml"),
+        *more,
+    ]
 
 
 def test_who_gains_who_loses_and_which_jobs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

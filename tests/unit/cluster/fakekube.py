@@ -32,9 +32,15 @@ class FakeKube(KubeClient):
         return FakeKube(self.objects)
 
     def request(
-        self, method: str, path: str, body: object = None, *, query: Mapping[str, object] | None = None,
-        kind: str = JSON, timeout: float = READ,
-    ) -> Json:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        kind: str = JSON,
+        timeout: float = READ,
+    ) -> Json:
         number = len(self.requests)
         self.requests.append((method, path))
         self.before(number)

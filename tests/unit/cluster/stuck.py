@@ -48,8 +48,11 @@ def waiting_needlessly(world: World) -> list[str]:
     dispatcher, engine, now = world.dispatcher, world.dispatcher.engine, world.now
     if engine is None:
         return []
-    found = [f"{name} is preempting" for name, group in engine.state.groups.by_name.items()
-             if group.state is GroupState.PREEMPTING]  # fmt: skip
+    found = [
+        f"{name} is preempting"
+        for name, group in engine.state.groups.by_name.items()
+        if group.state is GroupState.PREEMPTING
+    ]
     for name in dispatcher.waiting.groups:
         request = dispatcher.waiting.first_pod(name)
         if dispatcher.obstacle(request) or dispatcher._waits_for_reservation(name, now / 1000):
@@ -89,10 +92,19 @@ class StuckWorld:
     def step(self) -> None:
         """One operation, and what must hold after it."""
         operations = {
-            self.submit: 14, self.stop: 4, self.change_node: 2, self.change_device: 3, self.heal: 3, self.wait: 8,
-            self.add_window: 1, self.remove_window: 1, self.reserve: 1, self.unreserve: 1, self.evict: 1,
+            self.submit: 14,
+            self.stop: 4,
+            self.change_node: 2,
+            self.change_device: 3,
+            self.heal: 3,
+            self.wait: 8,
+            self.add_window: 1,
+            self.remove_window: 1,
+            self.reserve: 1,
+            self.unreserve: 1,
+            self.evict: 1,
             self.restart: 1,
-        }  # fmt: skip
+        }
         (operation,) = self.dice.choices(list(operations), list(operations.values()))
         self.stats[operation.__name__] += 1
         with suppress(PaictlError):
@@ -126,15 +138,23 @@ class StuckWorld:
             extras["reservation"] = dice.choice(reservations)
         roles = {"train": tasks} if self.alike or dice.random() < 0.8 else {"train": tasks, "ps": 1}
         data = {
-            "protocolVersion": 2, "name": f"j{self.number}", "type": "job", "extras": extras,
+            "protocolVersion": 2,
+            "name": f"j{self.number}",
+            "type": "job",
+            "extras": extras,
             "jobRetryCount": dice.choice((0, 0, 2, -2)),
             "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-            "taskRoles": {name: {
-                "instances": instances, "dockerImage": "image", "commands": ["true"],
-                "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
-            } for name, instances in roles.items()},
+            "taskRoles": {
+                name: {
+                    "instances": instances,
+                    "dockerImage": "image",
+                    "commands": ["true"],
+                    "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
+                }
+                for name, instances in roles.items()
+            },
             "defaults": {"virtualCluster": dice.choice(VCS)},
-        }  # fmt: skip
+        }
         lasts = dice.choice((Millis(3 * MINUTE), Millis(30 * MINUTE), Millis(200 * MINUTE), FOREVER))
         request = JobRequest(dice.choice(("ann", "bob")), data, None, dice.choice(list(PRIORITIES)), lasts)
         self._do(commands.Submit((request,)))

@@ -123,16 +123,20 @@ def test_a_person_gets_a_certificate_a_binding_and_a_kubeconfig(kube: SigningKub
     assert cluster["cluster"] == kube.cluster_entry()
     certificate = base64.b64decode(user["user"]["client-certificate-data"])
     said = subprocess.run(
-        ["openssl", "x509", "-noout", "-subject", "-nameopt", "RFC2253"], input=certificate, capture_output=True,
+        ["openssl", "x509", "-noout", "-subject", "-nameopt", "RFC2253"],
+        input=certificate,
+        capture_output=True,
         check=True,
-    ).stdout  # fmt: skip
+    ).stdout
     assert said.decode().strip() == "subject=CN=ann,O=team"
     assert b"PRIVATE KEY" in base64.b64decode(user["user"]["client-key-data"])
     binding = f"{RBAC}/namespaces/vision/rolebindings/paictl-access-tenant-ann"
     assert kube.left() == [f"{RBAC}/clusterroles/paictl-access-tenant", binding], "no request for a certificate"
     assert kube.objects[binding]["subjects"][0] == {
-        "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann",
-    }  # fmt: skip
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "User",
+        "name": "ann",
+    }
     (one,) = KubernetesAccess(kube, "prod").accesses()
     assert (one.user, one.role, one.namespace, one.groups) == ("ann", AccessRole.TENANT, "vision", ("team",))
     assert one.until is not None
@@ -149,8 +153,9 @@ def test_an_operator_is_listed_once_and_removed_whole(kube: SigningKube) -> None
     give(kube, AccessRequest("bob", AccessRole.OPERATOR))
     access = KubernetesAccess(kube, "prod")
     assert [(one.user, one.role.value, one.namespace) for one in access.accesses()] == [
-        ("ann", "tenant", "vision"), ("bob", "operator", ""),
-    ]  # fmt: skip
+        ("ann", "tenant", "vision"),
+        ("bob", "operator", ""),
+    ]
     (gone,) = access.remove_access("bob")
     assert gone.role is AccessRole.OPERATOR
     assert [path for path in kube.left() if "binding" in path] == [
@@ -177,24 +182,27 @@ def test_a_renewal_keeps_the_binding_and_notes_the_new_end(kube: SigningKube) ->
     assert len([path for path in kube.left() if "binding" in path]) == 1
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"user": "system:node:n1"}, "belong to Kubernetes itself"),
-    ({"user": "ann/../eve"}, "not a valid user name"),
-    ({"user": "ann\nO = system:masters"}, "not a valid user name"),
-    ({"user": "a" * 65}, "not a valid user name"),
-    ({"user": ""}, "not a valid user name"),
-    ({"groups": ("system:masters",)}, "belongs to Kubernetes itself"),
-    ({"groups": ("a", "system:nodes")}, "belongs to Kubernetes itself"),
-    ({"groups": ("a,O=system:masters",)}, "not a valid group"),
-    ({"valid": timedelta(minutes=9)}, "cannot be valid for 9m"),
-    ({"valid": timedelta(days=400)}, "cannot be valid for 400d"),
-    ({"namespace": ""}, "is for one namespace"),
-    ({"namespace": "Vision"}, "not a valid namespace"),
-    ({"namespace": "nowhere"}, "no namespace nowhere"),
-    ({"namespace": "open"}, "is not guarded"),
-    ({"namespace": "paictl-jobs"}, "not a tenant's namespace"),
-    ({"namespace": "paictl-system", "role": AccessRole.VIEW}, "not a tenant's namespace"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"user": "system:node:n1"}, "belong to Kubernetes itself"),
+        ({"user": "ann/../eve"}, "not a valid user name"),
+        ({"user": "ann\nO = system:masters"}, "not a valid user name"),
+        ({"user": "a" * 65}, "not a valid user name"),
+        ({"user": ""}, "not a valid user name"),
+        ({"groups": ("system:masters",)}, "belongs to Kubernetes itself"),
+        ({"groups": ("a", "system:nodes")}, "belongs to Kubernetes itself"),
+        ({"groups": ("a,O=system:masters",)}, "not a valid group"),
+        ({"valid": timedelta(minutes=9)}, "cannot be valid for 9m"),
+        ({"valid": timedelta(days=400)}, "cannot be valid for 400d"),
+        ({"namespace": ""}, "is for one namespace"),
+        ({"namespace": "Vision"}, "not a valid namespace"),
+        ({"namespace": "nowhere"}, "no namespace nowhere"),
+        ({"namespace": "open"}, "is not guarded"),
+        ({"namespace": "paictl-jobs"}, "not a tenant's namespace"),
+        ({"namespace": "paictl-system", "role": AccessRole.VIEW}, "not a tenant's namespace"),
+    ],
+)
 def test_what_no_cluster_should_grant_is_refused_before_anything_is_sent(
     kube: SigningKube, change: dict[str, Any], message: str
 ) -> None:
@@ -208,9 +216,10 @@ def test_what_no_cluster_should_grant_is_refused_before_anything_is_sent(
 
 def test_a_name_that_may_do_everything_already_is_not_given_a_small_role(kube: SigningKube) -> None:
     kube.objects[f"{RBAC}/clusterrolebindings/theirs"] = {
-        "metadata": {"name": "theirs"}, "roleRef": {"name": "cluster-admin"},
+        "metadata": {"name": "theirs"},
+        "roleRef": {"name": "cluster-admin"},
         "subjects": [{"kind": "Group", "name": "team"}, {"kind": "User", "name": "root"}],
-    }  # fmt: skip
+    }
     with pytest.raises(ClusterError, match="team already has cluster-admin through ClusterRoleBinding/theirs"):
         give(kube)
     with pytest.raises(ClusterError, match="root already has cluster-admin"):
@@ -220,11 +229,14 @@ def test_a_name_that_may_do_everything_already_is_not_given_a_small_role(kube: S
     assert (other.subject, other.role) == ("root", "cluster-admin")
 
 
-@pytest.mark.parametrize(("verdict", "message"), [
-    ({"type": "Failed", "message": "not for people"}, "rejected the request: not for people"),
-    ({"type": "Denied", "reason": "Policy"}, "rejected the request: Policy"),
-    ({}, "made no certificate within 0 s"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [
+        ({"type": "Failed", "message": "not for people"}, "rejected the request: not for people"),
+        ({"type": "Denied", "reason": "Policy"}, "rejected the request: Policy"),
+        ({}, "made no certificate within 0 s"),
+    ],
+)
 def test_a_signer_that_refuses_or_never_answers(kube: SigningKube, verdict: Json, message: str) -> None:
     kube.verdict = verdict
     with pytest.raises(ClusterError, match=message) as caught:
@@ -250,9 +262,12 @@ FAILURES: list[tuple[BaseException, type[BaseException]]] = [
 @pytest.mark.parametrize(("error", "raised"), FAILURES)
 @pytest.mark.parametrize("role", [AccessRole.TENANT, AccessRole.OPERATOR])
 def test_whichever_request_fails_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: AccessRole, error: BaseException,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    role: AccessRole,
+    error: BaseException,
     raised: type[BaseException],
-) -> None:  # fmt: skip
+) -> None:
     """The failing request itself had no effect; those that clean up succeed."""
     monkeypatch.setattr("paictl.cluster.kubernetes.access._POLL", 0.0)
     request = AccessRequest("ann", role, "vision")
@@ -343,9 +358,11 @@ def test_a_binding_that_somebody_changed_is_not_trusted(kube: SigningKube) -> No
 
 
 OURS = {
-    "app.kubernetes.io/name": "access", "app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl",
+    "app.kubernetes.io/name": "access",
+    "app.kubernetes.io/part-of": "paictl",
+    "app.kubernetes.io/managed-by": "paictl",
     "paictl.io/access-role": "view",
-}  # fmt: skip
+}
 
 
 def bound(kube: SigningKube, role: str, *subjects: Json, space: str = "", **more: Any) -> str:
@@ -384,11 +401,14 @@ def test_a_modified_binding_is_told_of_and_removed_with_the_role(kube: SigningKu
     assert path not in kube.objects
 
 
-@pytest.mark.parametrize(("subject", "account"), [
-    ({"kind": "ServiceAccount", "namespace": "vision", "name": "default"}, "system:serviceaccount:vision:default"),
-    ({"kind": "User", "name": "system:serviceaccount:vision:ci"}, "system:serviceaccount:vision:ci"),
-    ({"kind": "Group", "name": "system:serviceaccounts:vision"}, "system:serviceaccounts:vision"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("subject", "account"),
+    [
+        ({"kind": "ServiceAccount", "namespace": "vision", "name": "default"}, "system:serviceaccount:vision:default"),
+        ({"kind": "User", "name": "system:serviceaccount:vision:ci"}, "system:serviceaccount:vision:ci"),
+        ({"kind": "Group", "name": "system:serviceaccounts:vision"}, "system:serviceaccounts:vision"),
+    ],
+)
 def test_a_tenant_gets_no_rights_of_service_accounts_beyond_the_namespace(
     kube: SigningKube, subject: Json, account: str
 ) -> None:
@@ -410,20 +430,33 @@ def test_a_tenant_gets_no_rights_of_service_accounts_beyond_the_namespace(
 
 def test_service_accounts_of_other_namespaces_say_nothing_about_a_tenant(kube: SigningKube) -> None:
     bound(
-        kube, "cluster-admin",
+        kube,
+        "cluster-admin",
         {"kind": "ServiceAccount", "namespace": "open", "name": "default"},
         {"kind": "Group", "name": "system:serviceaccounts:visionary"},
         {"kind": "User", "name": "system:serviceaccount:visionary:default"},
         {"kind": "Group", "name": "system:serviceaccounts"},
-    )  # fmt: skip
+    )
     give(kube)
 
 
 NEVER = {
-    "pods/binding", "pods/status", "pods/ephemeralcontainers", "bindings", "serviceaccounts", "serviceaccounts/token",
-    "namespaces", "nodes", "resourceclaims", "resourceclaimtemplates", "services", "roles", "rolebindings", "*",
+    "pods/binding",
+    "pods/status",
+    "pods/ephemeralcontainers",
+    "bindings",
+    "serviceaccounts",
+    "serviceaccounts/token",
+    "namespaces",
+    "nodes",
+    "resourceclaims",
+    "resourceclaimtemplates",
+    "services",
+    "roles",
+    "rolebindings",
+    "*",
     "secrets",
-}  # fmt: skip
+}
 CHANGING = {"create", "update", "patch", "delete", "deletecollection", "*", "bind", "escalate", "impersonate"}
 
 

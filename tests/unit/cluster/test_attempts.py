@@ -27,20 +27,31 @@ def task(minute: int, kind: EventKind, reason: str = "", index: int = 0, node: s
 
 def view(state: JobState, attempt: int, ended: int | None = None, reason: str = "") -> JobView:
     return JobView(
-        "ann~one", "A", "test", state, at(0), 2, started=at(9), ended=None if ended is None else at(ended),
-        attempt=attempt, reason=reason,
-    )  # fmt: skip
+        "ann~one",
+        "A",
+        "test",
+        state,
+        at(0),
+        2,
+        started=at(9),
+        ended=None if ended is None else at(ended),
+        attempt=attempt,
+        reason=reason,
+    )
 
 
 FALLEN = [
     event(0, EventKind.SUBMITTED),
-    task(1, EventKind.STARTED), task(1, EventKind.STARTED, index=1, node="n2"),
-    task(3, EventKind.FAILED, "exit code 137", index=1), task(3, EventKind.KILLED, "the job starts again"),
+    task(1, EventKind.STARTED),
+    task(1, EventKind.STARTED, index=1, node="n2"),
+    task(3, EventKind.FAILED, "exit code 137", index=1),
+    task(3, EventKind.KILLED, "the job starts again"),
     event(3, EventKind.RETRIED, next=2),
-    task(5, EventKind.STARTED), task(6, EventKind.PREEMPTED, "preempted by bob~high"),
+    task(5, EventKind.STARTED),
+    task(6, EventKind.PREEMPTED, "preempted by bob~high"),
     event(6, EventKind.RETRIED, next=3),
     task(9, EventKind.STARTED, node="n3"),
-]  # fmt: skip
+]
 
 
 def test_each_attempt_has_its_start_end_exit_code_and_what_ended_it() -> None:
@@ -53,8 +64,12 @@ def test_each_attempt_has_its_start_end_exit_code_and_what_ended_it() -> None:
 
 
 def test_of_several_ends_the_first_brought_the_attempt_down() -> None:
-    story = [task(1, EventKind.STARTED), task(3, EventKind.FAILED, "exit code 3"),
-             task(4, EventKind.FAILED, "exit code 143", index=1), event(4, EventKind.RETRIED, next=2)]  # fmt: skip
+    story = [
+        task(1, EventKind.STARTED),
+        task(3, EventKind.FAILED, "exit code 3"),
+        task(4, EventKind.FAILED, "exit code 143", index=1),
+        event(4, EventKind.RETRIED, next=2),
+    ]
     first = attempts_of(view(JobState.RUNNING, 1), story)[0]
     assert (first.exit_code, first.task) == (3, "worker[0]")
 
@@ -74,8 +89,9 @@ def test_attempts_that_nobody_remembers_keep_their_numbers() -> None:
     """A cluster keeps the last ones only."""
     kept = [event(6, EventKind.RETRIED, next=8, reason="worker[0] was lost"), task(9, EventKind.STARTED)]
     assert [(one.number, one.outcome, one.reason) for one in attempts_of(view(JobState.RUNNING, 7), kept)] == [
-        (6, "failed", "worker[0] was lost"), (7, "running", "")
-    ]  # fmt: skip
+        (6, "failed", "worker[0] was lost"),
+        (7, "running", ""),
+    ]
 
 
 @given(st.lists(st.sampled_from([*EventKind]), max_size=30), st.sampled_from([*JobState]))

@@ -179,8 +179,10 @@ def test_each_job_in_line_has_a_start_that_those_behind_it_do_not_delay(bench: M
     assert states(lab, half, big, again, small) == ["Running", "Waiting", "Waiting", "Waiting"]
     found = [start(lab, key) for key in (big, again, small)]
     assert [(one.at, one.place) for one in found] == [
-        (at(lab, 10 * HOUR), 1), (at(lab, 15 * HOUR), 2), (at(lab, 18 * HOUR), 3)
-    ]  # fmt: skip
+        (at(lab, 10 * HOUR), 1),
+        (at(lab, 15 * HOUR), 2),
+        (at(lab, 18 * HOUR), 3),
+    ]
     said = "\n".join(map(str, lines(lab.cluster.explain(again))))
     assert "it is number 2 in the line of its virtual cluster" in said
     load(lab, EASY)
@@ -299,9 +301,15 @@ def test_no_promised_start_is_broken(bench: MakeBench, seed: int, mode: str) -> 
                 limit = rng.choice((None, *(["1h", "2h", "5h", "9h"] * 20)))
                 gpu, many = rng.choice(((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (2, 3)))
                 submit(
-                    lab, f"job{number}", gpu, limit, rng.choice((0.5, 1, 3, 20)), instances=many,
-                    vc=rng.choice(("tenanta", "tenantb")), priority=rng.choice(("test", "test", "test", "oppo")),
-                )  # fmt: skip
+                    lab,
+                    f"job{number}",
+                    gpu,
+                    limit,
+                    rng.choice((0.5, 1, 3, 20)),
+                    instances=many,
+                    vc=rng.choice(("tenanta", "tenantb")),
+                    priority=rng.choice(("test", "test", "test", "oppo")),
+                )
     for event in lab.cluster.events():
         assert event.kind.value != "StartDelayed", event
         if event.kind.value == "StartPromised":

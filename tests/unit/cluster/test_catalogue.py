@@ -282,8 +282,11 @@ def test_a_private_registry_gives_all_images_and_its_password_to_the_accounts(ca
 READ = {"get", "list", "watch"}
 APP = "app.kubernetes.io/name"
 WRITES_OF_THE_CLUSTER = {
-    ("hivedscheduler", "", "pods"), ("hivedscheduler", "", "pods/binding"), ("hivedscheduler", "", "pods/eviction"),
-    ("hivedscheduler", "", "pods/status"), ("hivedscheduler", "", "events"),
+    ("hivedscheduler", "", "pods"),
+    ("hivedscheduler", "", "pods/binding"),
+    ("hivedscheduler", "", "pods/eviction"),
+    ("hivedscheduler", "", "pods/status"),
+    ("hivedscheduler", "", "events"),
     ("hivedscheduler", "authentication.k8s.io", "tokenreviews"),  # both only ask
     ("hivedscheduler", "authorization.k8s.io", "subjectaccessreviews"),
     ("hivedscheduler", "scheduling.k8s.io", "podgroups/status"),  # a condition of its own
@@ -291,7 +294,7 @@ WRITES_OF_THE_CLUSTER = {
     ("rest-server", "", "nodes"),  # cordon
     ("dra-driver", "resource.k8s.io", "resourceslices"),  # those of its node, by an admission policy
     ("frameworkcontroller", "scheduling.k8s.io", "priorityclasses"),
-}  # fmt: skip
+}
 """(service, group, resource) that a service may change in the whole cluster."""
 
 

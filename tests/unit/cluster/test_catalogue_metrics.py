@@ -157,8 +157,12 @@ def test_what_is_looked_at_is_there_under_that_name(catalogue: Catalogue) -> Non
     }
     looked_at = {one.partition(";")[0] for one in there if re.fullmatch(wanted, one)}
     assert looked_at == {
-        "hivedscheduler-extender", "frameworkcontroller", "alert-manager", "node-exporter", "job-exporter"
-    }  # fmt: skip
+        "hivedscheduler-extender",
+        "frameworkcontroller",
+        "alert-manager",
+        "node-exporter",
+        "job-exporter",
+    }
     named = {job for _, expression in expressions(catalogue) for job in re.findall(r'\bjob="([^"]+)"', expression)}
     assert named <= looked_at
     (target,) = config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]

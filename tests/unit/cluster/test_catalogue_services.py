@@ -107,13 +107,15 @@ def test_the_dra_driver_offers_gpus_of_its_own_node_only(catalogue: Catalogue) -
     (container,) = by_name(found, "DaemonSet", "nvidia-dra-driver")["spec"]["template"]["spec"]["containers"]
     values = {one["name"]: one.get("value") for one in container["env"]}
     assert (values["NVIDIA_DRIVER_ROOT"], values["NVIDIA_CDI_HOOK_PATH"]) == (
-        "/run/nvidia/driver", "/usr/bin/nvidia-cdi-hook"
-    )  # fmt: skip
+        "/run/nvidia/driver",
+        "/usr/bin/nvidia-cdi-hook",
+    )
     assert values["IMAGE_NAME"] == container["image"]
     classes = {one.name: one.body["spec"] for one in found if one.kind == "DeviceClass"}
     assert {name: one.get("extendedResourceName") for name, one in classes.items()} == {
-        "gpu.nvidia.com": "nvidia.com/gpu", "mig.nvidia.com": None
-    }  # fmt: skip
+        "gpu.nvidia.com": "nvidia.com/gpu",
+        "mig.nvidia.com": None,
+    }
     policy = by_name(found, "ValidatingAdmissionPolicy", "paictl-dra-driver")["spec"]
     account = by_name(found, "ServiceAccount", "dra-driver")["metadata"]
     (condition,) = policy["matchConditions"]
@@ -126,10 +128,14 @@ def test_the_dra_driver_offers_gpus_of_its_own_node_only(catalogue: Catalogue) -
 @pytest.mark.parametrize(
     ("plugin", "runs"),
     [
-        ("{}", False), ("{enabled: null}", False), ("{devices: [nvidia.com/gpu]}", False), ("{devices: [gpu]}", False),
-        ("{enabled: false}", True), ("{devices: [amd.com/gpu]}", True),
+        ("{}", False),
+        ("{enabled: null}", False),
+        ("{devices: [nvidia.com/gpu]}", False),
+        ("{devices: [gpu]}", False),
+        ("{enabled: false}", True),
+        ("{devices: [amd.com/gpu]}", True),
     ],
-)  # fmt: skip
+)
 def test_a_dra_driver_and_a_device_plugin_for_the_same_gpus_are_refused(plugin: str, *, runs: bool) -> None:
     made = renderer({LAYOUT: MIXED, SERVICES: f"{LEAST}device-plugin: {plugin}\ndra-driver: {{enabled: true}}\n"})
     if runs:
@@ -176,8 +182,12 @@ def test_its_own_certificate_is_for_all_machines(catalogue: Catalogue) -> None:
     assert {"DNS:w-1.lab", "IP:10.0.0.2", "DNS:pai.lab.example", "IP:10.9.8.7"} <= set(
         names.partition("=")[2].split(",")
     )
-    assert "initContainers" not in by_name(catalogue["own certificate"]["rest-server"], "Deployment", "rest-server")[
-        "spec"]["template"]["spec"]  # fmt: skip
+    assert (
+        "initContainers"
+        not in by_name(catalogue["own certificate"]["rest-server"], "Deployment", "rest-server")["spec"]["template"][
+            "spec"
+        ]
+    )
 
 
 def test_what_tasks_serve_is_reached_at_names_of_its_own_where_the_configuration_says_so(catalogue: Catalogue) -> None:
@@ -186,8 +196,11 @@ def test_what_tasks_serve_is_reached_at_names_of_its_own_where_the_configuration
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     at = container["command"].index("--tasks")
     assert container["command"][at : at + 4] == [
-        "--tasks", "https://*.tasks.lab.example:31001", "--tasks-listen", "0.0.0.0:9187"
-    ]  # fmt: skip
+        "--tasks",
+        "https://*.tasks.lab.example:31001",
+        "--tasks-listen",
+        "0.0.0.0:9187",
+    ]
     site = site_of(container["command"][at + 1])
     check(ServerSettings("0.0.0.0", 9186, Path(__file__), Path(__file__), tasks=site))  # noqa: S104
     (init,) = deployment["spec"]["template"]["spec"]["initContainers"]

@@ -188,8 +188,13 @@ def test_of_two_applies_at_once_one_is_refused_and_takes_no_hold_away(
 ) -> None:
     lab, kept = holes
     made = plan(lab, RoomRequest(3, "V100-NODE"))
-    free = next(node.machine.name for node in lab.cluster.nodes() if node.machine.role.value == "worker"
-                and node.machine.name not in made.rooms[0].plan.nodes)  # type: ignore[union-attr]  # fmt: skip
+    room = made.rooms[0].plan
+    assert room is not None
+    free = next(
+        node.machine.name
+        for node in lab.cluster.nodes()
+        if node.machine.role.value == "worker" and node.machine.name not in room.nodes
+    )
     other = lab.again()
     before_the_hold(lab, monkeypatch, lambda: other.add_window(WindowRequest((free,), Millis(MINUTE), hold=True)))
     with pytest.raises(ConflictError, match="kept free by defrag-1"):

@@ -69,13 +69,29 @@ def add_pod(
         status["lastState"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     namespace = path.rpartition("/")[2]
     kube.objects[f"{path}/pods/{name}"] = {
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [{"kind": "ReplicaSet", "name": owner}],
-                     "labels": {"paictl.io/service": owner}, "annotations": {"a": "planted-annotation"}},
-        "spec": {"nodeName": "n1", "containers": [{"name": "main", "env": [{"name": "K", "value": "planted-env"}],
-                                                   "resources": {"limits": {"memory": "1Gi"}}}]},
-        "status": {"phase": "Running", "containerStatuses": [status],
-                   "conditions": [{"type": "Ready", "status": "False" if restarts or waiting else "True"}]},
-    }  # fmt: skip
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "ownerReferences": [{"kind": "ReplicaSet", "name": owner}],
+            "labels": {"paictl.io/service": owner},
+            "annotations": {"a": "planted-annotation"},
+        },
+        "spec": {
+            "nodeName": "n1",
+            "containers": [
+                {
+                    "name": "main",
+                    "env": [{"name": "K", "value": "planted-env"}],
+                    "resources": {"limits": {"memory": "1Gi"}},
+                }
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [status],
+            "conditions": [{"type": "Ready", "status": "False" if restarts or waiting else "True"}],
+        },
+    }
     if log is not None:
         kube.logs[f"{namespace}/{name}/main"] = log
 
@@ -97,13 +113,18 @@ def test_both_namespaces_are_read_and_the_container_before_a_restart() -> None:
     at = "2026-11-22T05:00:00Z"
     about = {"kind": "Pod", "name": "rest-1", "namespace": "paictl-system"}
     kube.objects[f"{OURS}/events/e"] = {
-        "metadata": {"name": "e"}, "involvedObject": about, "lastTimestamp": at, "reason": "BackOff", "message": "m",
-    }  # fmt: skip
+        "metadata": {"name": "e"},
+        "involvedObject": about,
+        "lastTimestamp": at,
+        "reason": "BackOff",
+        "message": "m",
+    }
     found = read(kube)
     assert texts(found) == {
-        "paictl-system/rest-1/main": "now\n", "paictl-system/rest-1/main-": "before\n",
+        "paictl-system/rest-1/main": "now\n",
+        "paictl-system/rest-1/main-": "before\n",
         "kube-system/kube-apiserver-m1/main": "api\n",
-    }  # fmt: skip
+    }
     assert found.missing == {}
     (state,) = (one for one in found.pods if one["name"] == "rest-1")
     (container,) = state["containers"]
@@ -168,9 +189,11 @@ def test_one_pod_of_each_workload_comes_first_and_those_in_trouble_before_others
     kube.logs["paictl-system/exporter-5/main-"] = b"crashed\n"
     found = read(kube, containers=4)
     assert list(texts(found)) == [
-        "paictl-system/exporter-5/main", "paictl-system/exporter-5/main-", "paictl-system/rest-1/main",
+        "paictl-system/exporter-5/main",
+        "paictl-system/exporter-5/main-",
+        "paictl-system/rest-1/main",
         "kube-system/etcd-m1/main",
-    ]  # fmt: skip
+    ]
     assert len(found.missing) == 8
     assert set(found.missing.values()) == {"only the logs of 4 containers are collected"}
 
@@ -248,7 +271,12 @@ class Serving(Logging):
 
 
 def workload(name: str, labels: Mapping[str, str], ready: int) -> Json:
-    about = {"name": name, "namespace": "paictl-system", "labels": dict(labels), "uid": name,
-             "creationTimestamp": "2026-11-22T05:00:00Z"}  # fmt: skip
+    about = {
+        "name": name,
+        "namespace": "paictl-system",
+        "labels": dict(labels),
+        "uid": name,
+        "creationTimestamp": "2026-11-22T05:00:00Z",
+    }
     status = {"updatedReplicas": 2, "availableReplicas": ready, "readyReplicas": ready, "replicas": 2}
     return {"metadata": about, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": name}}}, "status": status}

@@ -91,15 +91,24 @@ def test_the_values_of_a_chart_are_what_its_schema_allows(tmp_path: Path) -> Non
     jsonschema.Draft7Validator.check_schema(schema)
     jsonschema.validate(values, schema)
     assert values["hivedscheduler"] == {
-        "enabled": True, "scheduler-name": "hivedscheduler", "replicas": 3, "delete-after": 30, "longest-grace": 300,
-    }  # fmt: skip
+        "enabled": True,
+        "scheduler-name": "hivedscheduler",
+        "replicas": 3,
+        "delete-after": 30,
+        "longest-grace": 300,
+    }
     assert "door" not in values["hivedscheduler"], "which door it is decides which objects there are"
     assert "tls" not in values["hivedscheduler"]
     for path, wrong in (
-        (("hivedscheduler", "replicas"), 0), (("rest-server", "node-port"), 80), (("prometheus", "port"), "x"),
-        (("device-plugin", "nvidia", "mig-strategy"), "half"), (("images", "grafana"), "two words"),
-        (("frameworkcontroller", "keep"), "soon"), (("hivedscheduler", "replica"), 3), (("graphana", "port"), 1),
-    ):  # fmt: skip
+        (("hivedscheduler", "replicas"), 0),
+        (("rest-server", "node-port"), 80),
+        (("prometheus", "port"), "x"),
+        (("device-plugin", "nvidia", "mig-strategy"), "half"),
+        (("images", "grafana"), "two words"),
+        (("frameworkcontroller", "keep"), "soon"),
+        (("hivedscheduler", "replica"), 3),
+        (("graphana", "port"), 1),
+    ):
         other = json.loads(json.dumps(values))
         inner = other
         for step in path[:-1]:
@@ -197,9 +206,12 @@ def test_the_script_labels_and_taints_machines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("python", "helm"),
     [
-        ("0.1.0.dev0", "0.1.0-dev.0"), ("1.2.3", "1.2.3"), ("1.2rc1", "1.2.0-rc.1"), ("2.0.0+lab.1", "2.0.0+lab.1"),
+        ("0.1.0.dev0", "0.1.0-dev.0"),
+        ("1.2.3", "1.2.3"),
+        ("1.2rc1", "1.2.0-rc.1"),
+        ("2.0.0+lab.1", "2.0.0+lab.1"),
         ("1.10.0.post2", "1.10.0-post.2"),
     ],
-)  # fmt: skip
+)
 def test_versions_are_as_helm_wants_them(python: str, helm: str) -> None:
     assert semantic(python) == helm

@@ -70,7 +70,7 @@ HARD: dict[str, list[Json]] = {"podAntiAffinity": {"requiredDuringSchedulingIgno
         ({}, {"unschedulable": True}, "it is cordoned"),
         ({"tolerations": CORDON}, {"unschedulable": True}, ""),
     ],
-)  # fmt: skip
+)
 def test_a_node_excludes_a_pod_by_labels_and_taints(spec: Json, of_node: Json, why: str) -> None:
     found = excluded(pod_demand(pod(**spec)), "g1", node_facts(node(**of_node)))
     assert (why in found) if why else not found
@@ -117,8 +117,12 @@ def test_what_a_pod_requests_is_counted_as_kubernetes_does() -> None:
         {"resources": {"limits": {GPU: 4}}, "ports": [{"containerPort": 1, "hostPort": 80}]}
     )
     assert requests_of(made) == {
-        "cpu": 4250, "memory": 4 * 1024**3 * 1000, GPU: 4000, "hostPort 80/TCP": 1000, "pods": 1000,
-    }  # fmt: skip
+        "cpu": 4250,
+        "memory": 4 * 1024**3 * 1000,
+        GPU: 4000,
+        "hostPort 80/TCP": 1000,
+        "pods": 1000,
+    }
     made["spec"]["resources"] = {"requests": {"cpu": "1"}}
     assert requests_of(made)["cpu"] == 1250, "what a pod says for all of its containers counts instead"
 
@@ -128,8 +132,9 @@ def resized(wanted: str, allocated: str, actual: str, reason: str = "") -> Json:
     made = pod({"cpu": wanted, GPU: "1"})
     status = {
         "name": made["spec"]["containers"][0].setdefault("name", "c"),
-        "allocatedResources": {"cpu": allocated, GPU: "1"}, "resources": {"requests": {"cpu": actual, GPU: "1"}},
-    }  # fmt: skip
+        "allocatedResources": {"cpu": allocated, GPU: "1"},
+        "resources": {"requests": {"cpu": actual, GPU: "1"}},
+    }
     conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
     return {**made, "status": {"containerStatuses": [status], "conditions": conditions}}
 

@@ -65,8 +65,12 @@ class Machine:
         return path.read_text().splitlines() if path.exists() else []
 
     def sh(self, mode: str) -> int:
-        env = {"PATH": f"{self.programs}:{os.environ['PATH']}", "ROOT": str(self.root), "WANTED": WANTED,
-               "SYSTEM": self.system}  # fmt: skip
+        env = {
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            "ROOT": str(self.root),
+            "WANTED": WANTED,
+            "SYSTEM": self.system,
+        }
         return subprocess.run(["sh", str(SCRIPT), mode], env=env, capture_output=True, check=False).returncode
 
     def said(self) -> str:

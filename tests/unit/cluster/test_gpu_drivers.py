@@ -68,8 +68,9 @@ def test_a_daemon_set_for_each_system_with_the_image_for_it() -> None:
     systems = {"w1": "ubuntu22.04", "w2": "ubuntu24.04", "w3": "debian12", "elsewhere": "rhel9.4"}
     found = sets(driver_objects(systems))
     assert {name: left_out(spec) for name, spec in found.items()} == {
-        "nvidia-driver-ubuntu22-04": ["w2"], "nvidia-driver-ubuntu24-04": ["w1", "w3"]
-    }  # fmt: skip
+        "nvidia-driver-ubuntu22-04": ["w2"],
+        "nvidia-driver-ubuntu24-04": ["w1", "w3"],
+    }
     for name, spec in found.items():
         system = name.removeprefix("nvidia-driver-").replace("-", ".")
         images = {one["image"] for one in (*spec["initContainers"], *spec["containers"])}
@@ -127,11 +128,13 @@ def test_another_version_is_another_tag_of_the_same_image() -> None:
         (None, "{enabled: true}", "", "there is no cluster to ask for the systems of its nodes: set gpu-driver.system"),
         ({}, "{enabled: true, system: debian12}", "", "there is no driver image for debian12"),
         (
-            {"w1": "ubuntu24.04"}, "{enabled: true}", "images: {nvidia-driver-ubuntu24.04: 'r.example/driver:latest'}",
+            {"w1": "ubuntu24.04"},
+            "{enabled: true}",
+            "images: {nvidia-driver-ubuntu24.04: 'r.example/driver:latest'}",
             "the tag of r.example/driver:latest is not VERSION-ubuntu24.04",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused(systems: Mapping[str, str] | None, settings: str, more: str, message: str) -> None:
     with pytest.raises(TemplateError, match=message):
         driver_objects(systems, settings, more)
@@ -164,10 +167,12 @@ def test_the_others_look_where_the_driver_is(service: str) -> None:
 @pytest.mark.parametrize(
     ("systems", "root"),
     [
-        ({"w1": "debian12", "w2": "rocky9.4"}, "/"), ({"w1": "debian12", "w2": "ubuntu24.04"}, "/run/nvidia/driver"),
-        ({"w1": "debian12", "elsewhere": "ubuntu24.04"}, "/"), (None, "/run/nvidia/driver"),
+        ({"w1": "debian12", "w2": "rocky9.4"}, "/"),
+        ({"w1": "debian12", "w2": "ubuntu24.04"}, "/run/nvidia/driver"),
+        ({"w1": "debian12", "elsewhere": "ubuntu24.04"}, "/"),
+        (None, "/run/nvidia/driver"),
     ],
-)  # fmt: skip
+)
 def test_where_no_system_has_an_image_drivers_are_where_they_were(systems: Mapping[str, str] | None, root: str) -> None:
     (spec,) = sets(driver_objects(systems, service="device-plugin")).values()
     assert env_value(spec, "NVIDIA_DRIVER_ROOT") == root
@@ -175,10 +180,13 @@ def test_where_no_system_has_an_image_drivers_are_where_they_were(systems: Mappi
 
 def test_systems_of_nodes_with_other_gpus_do_not_count() -> None:
     files = {LAYOUT: layout("w1"), SERVICES: f"{LEAST}gpu-driver: {{enabled: true}}\n"}
-    files[LAYOUT] = files[LAYOUT].replace("machine-list:", (
-        "  amd: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: amd.com/gpu, model: MI50, count: 8}}\n"
-        "machine-list:\n  - {hostname: a1, hostip: 10.0.0.9, machine-type: amd, pai-worker: 'true'}"
-    ))  # fmt: skip
+    files[LAYOUT] = files[LAYOUT].replace(
+        "machine-list:",
+        (
+            "  amd: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: amd.com/gpu, model: MI50, count: 8}}\n"
+            "machine-list:\n  - {hostname: a1, hostip: 10.0.0.9, machine-type: amd, pai-worker: 'true'}"
+        ),
+    )
     systems = {"w1": "rocky9.4", "a1": "ubuntu24.04"}
     inputs = RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", files, systems=lambda: systems)
     spec = sets(Renderer(inputs).sealed("device-plugin"))["nvidia-device-plugin"]
@@ -196,13 +204,20 @@ def env_value(spec: dict[str, Any], name: str) -> str:
 @pytest.mark.parametrize(
     ("os_image", "system"),
     [
-        ("Ubuntu 24.04.1 LTS", "ubuntu24.04"), ("Ubuntu 22.04 LTS", "ubuntu22.04"), ("Ubuntu 24.04", "ubuntu24.04"),
-        ("Debian GNU/Linux 12 (bookworm)", "debian12"), ("Debian GNU/Linux trixie/sid", "debian"),
-        ("Red Hat Enterprise Linux 9.4 (Plow)", "rhel9.4"), ("Rocky Linux 9.4 (Blue Onyx)", "rocky9.4"),
-        ("AlmaLinux 9.4 (Seafoam Ocelot)", "almalinux9.4"), ("Amazon Linux 2023.5.20240722", "amzn2023"),
-        ("Talos (v1.7.6)", "talos"), ("", "unknown"), ("12", "12"),
+        ("Ubuntu 24.04.1 LTS", "ubuntu24.04"),
+        ("Ubuntu 22.04 LTS", "ubuntu22.04"),
+        ("Ubuntu 24.04", "ubuntu24.04"),
+        ("Debian GNU/Linux 12 (bookworm)", "debian12"),
+        ("Debian GNU/Linux trixie/sid", "debian"),
+        ("Red Hat Enterprise Linux 9.4 (Plow)", "rhel9.4"),
+        ("Rocky Linux 9.4 (Blue Onyx)", "rocky9.4"),
+        ("AlmaLinux 9.4 (Seafoam Ocelot)", "almalinux9.4"),
+        ("Amazon Linux 2023.5.20240722", "amzn2023"),
+        ("Talos (v1.7.6)", "talos"),
+        ("", "unknown"),
+        ("12", "12"),
     ],
-)  # fmt: skip
+)
 def test_a_system_is_named_as_its_images_are(os_image: str, system: str) -> None:
     assert system_named(os_image) == system
 
@@ -355,10 +370,15 @@ def test_a_machine_that_refuses_the_driver_does_not_hold_up_the_services_after_i
 def test_nodes_with_the_same_driver_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     service = DriverSource.SERVICE
     many = [NodeDriver(f"n{number:02}", service, WANTED, WANTED) for number in range(10)]
-    say_drivers([
-        *many, NodeDriver("own", DriverSource.HOST, "570.1"), NodeDriver("gone", DriverSource.NONE, reason="no image"),
-        NodeDriver("old1", service, "570.2", WANTED, "", "pod-1"), NodeDriver("old2", service, "570.2", WANTED),
-    ])  # fmt: skip
+    say_drivers(
+        [
+            *many,
+            NodeDriver("own", DriverSource.HOST, "570.1"),
+            NodeDriver("gone", DriverSource.NONE, reason="no image"),
+            NodeDriver("old1", service, "570.2", WANTED, "", "pod-1"),
+            NodeDriver("old2", service, "570.2", WANTED),
+        ]
+    )
     lines = capsys.readouterr().err.splitlines()
     some = "n00, n01, n02, n03, n04, n05, n06, n07 and 2 more"
     assert f"GPU driver of {some}: {WANTED}, installed by this service" in lines

@@ -45,9 +45,12 @@ class Others(Walk):
         data = job(f"j{self.number}", pick(VCS), gpu, instances, pick((None, HOUR, 5 * HOUR, 40 * HOUR)), named)
         data["jobRetryCount"] = pick((0, 0, 5))
         for key, value in (
-            ("restart", "member"), ("saveOnSigterm", "5m"), ("checkpointEvery", "1h"), ("gangAllocation", False),
+            ("restart", "member"),
+            ("saveOnSigterm", "5m"),
+            ("checkpointEvery", "1h"),
+            ("gangAllocation", False),
             ("hivedScheduler", {"lazyPreemptionEnable": True}),
-        ):  # fmt: skip
+        ):
             if self.rng.randrange(4) == 0:
                 data["extras"][key] = value
         lasting = Millis(pick((HOUR // 2, 3 * HOUR, 20 * HOUR, 1000 * HOUR)))

@@ -28,10 +28,22 @@ def at(seconds: float) -> datetime:
 
 def job(name: str, submitted: float, record: JobRecord) -> PaiJob:
     return PaiJob(
-        name=name, uid=f"uid-{name}", version="1", key=f"ann~{name}", user="ann", vc="vc1", priority="prod",
-        data={"name": name}, submitted=at(submitted), order=name, duration=None, secret="", stopped=False,
-        deleting=False, record=record,
-    )  # fmt: skip
+        name=name,
+        uid=f"uid-{name}",
+        version="1",
+        key=f"ann~{name}",
+        user="ann",
+        vc="vc1",
+        priority="prod",
+        data={"name": name},
+        submitted=at(submitted),
+        order=name,
+        duration=None,
+        secret="",
+        stopped=False,
+        deleting=False,
+        record=record,
+    )
 
 
 def record(state: RunState, run: LastRun, *lines: AttemptLine, ended: datetime | None = None) -> JobRecord:
@@ -59,9 +71,18 @@ LOW = job("low", 0, record(RunState.SUCCEEDED, run(90, 120), LOSER, ended=at(120
 def test_who_preempts_comes_first_then_the_victim_goes_then_the_other_begins_all_in_one_second() -> None:
     high = job("high", 60, record(RunState.SUCCEEDED, run(60, 90), ended=at(90)))
     assert told(LOW, high) == [
-        "low Submitted", "low Started", "high Submitted", "low Preempted", "low Retried", "high Started",
-        "high Finished", "high Succeeded", "low Started", "low Finished", "low Succeeded",
-    ]  # fmt: skip
+        "low Submitted",
+        "low Started",
+        "high Submitted",
+        "low Preempted",
+        "low Retried",
+        "high Started",
+        "high Finished",
+        "high Succeeded",
+        "low Started",
+        "low Finished",
+        "low Succeeded",
+    ]
 
 
 def test_a_job_that_is_over_within_a_second_is_told_from_its_beginning() -> None:
@@ -83,10 +104,14 @@ def test_a_preempted_attempt_says_by_whom_and_is_drawn_as_one() -> None:
 @pytest.mark.parametrize(
     ("what", "kind"),
     [
-        (PodChange.LOST, "Lost"), (PodChange.FAILED, "Failed"), (PodChange.SUCCEEDED, "Finished"),
-        (PodChange.STARTED, "Killed"), ("", "Killed"), ("what a newer paictl says", "Killed"),
+        (PodChange.LOST, "Lost"),
+        (PodChange.FAILED, "Failed"),
+        (PodChange.SUCCEEDED, "Finished"),
+        (PodChange.STARTED, "Killed"),
+        ("", "Killed"),
+        ("what a newer paictl says", "Killed"),
     ],
-)  # fmt: skip
+)
 def test_how_a_run_of_an_attempt_before_ended_is_told(what: str, kind: str) -> None:
     line = AttemptLine(0, at(1), at(9), "x", {PLACE: run(1, 9, "why", what)})
     assert f"low {kind}" in told(job("low", 0, record(RunState.RUNNING, run(20, 21), line)))
@@ -96,7 +121,8 @@ def pod(annotations: Mapping[str, str], disruption: str) -> PodSummary:
     """A pod that was taken away."""
     found: dict[str, Any] = {
         "metadata": {
-            "name": "low-0", "uid": "u",
+            "name": "low-0",
+            "uid": "u",
             "labels": {"paictl.io/job": "low", "paictl.io/attempt": "0"},
             "annotations": {"paictl.io/role": "train", "batch.kubernetes.io/job-completion-index": "0", **annotations},
         },
@@ -104,7 +130,7 @@ def pod(annotations: Mapping[str, str], disruption: str) -> PodSummary:
             "phase": "Failed",
             "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": disruption, "message": "away"}],
         },
-    }  # fmt: skip
+    }
     seen = read_pod(found)
     assert seen is not None
     return seen

@@ -20,7 +20,9 @@ def node(name: str = "w1", *conditions: dict[str, str], **changes: Any) -> dict[
     capacity = {"cpu": "95500m", "memory": "791234Ki", "nvidia.com/gpu": "8", **changes.pop("capacity", {})}
     return {
         "metadata": {
-            "name": name, "creationTimestamp": "2026-11-22T03:00:00Z", "labels": changes.pop("labels", {}),
+            "name": name,
+            "creationTimestamp": "2026-11-22T03:00:00Z",
+            "labels": changes.pop("labels", {}),
         },
         "spec": changes.pop("spec", {}),
         "status": {
@@ -29,15 +31,18 @@ def node(name: str = "w1", *conditions: dict[str, str], **changes: Any) -> dict[
             "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": "10.0.0.1"}],
             "conditions": list(conditions or (READY,)),
         },
-    }  # fmt: skip
+    }
 
 
 def pod(name: str, limits: list[dict[str, str]], **changes: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "namespace": "ns", "annotations": changes.pop("annotations", None)},
-        "spec": {"nodeName": changes.pop("on", "w1"), "containers": [{"resources": {"limits": one}} for one in limits],
-                 **changes},
-    }  # fmt: skip
+        "spec": {
+            "nodeName": changes.pop("on", "w1"),
+            "containers": [{"resources": {"limits": one}} for one in limits],
+            **changes,
+        },
+    }
 
 
 def test_a_machine_has_what_the_node_says() -> None:
@@ -45,11 +50,16 @@ def test_a_machine_has_what_the_node_says() -> None:
     machine = view.machine
     assert (machine.name, machine.address, machine.role, machine.sku) == ("w1", "10.0.0.1", NodeRole.MASTER, "H200")
     assert (machine.cpu, machine.memory, machine.device_type, machine.devices) == (
-        95, 791234 * 1024, "nvidia.com/gpu", 8,
-    )  # fmt: skip
+        95,
+        791234 * 1024,
+        "nvidia.com/gpu",
+        8,
+    )
     assert (view.condition, view.since, view.reason) == (
-        NodeCondition.READY, datetime(2026, 11, 22, 4, tzinfo=UTC), "",
-    )  # fmt: skip
+        NodeCondition.READY,
+        datetime(2026, 11, 22, 4, tzinfo=UTC),
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,19 +67,24 @@ def test_a_machine_has_what_the_node_says() -> None:
     [
         {"nvidia.com/cuda.driver-version.full": "550.54.15", "nvidia.com/cuda.runtime-version.full": "12.4"},
         {
-            "nvidia.com/cuda.driver.major": "550", "nvidia.com/cuda.driver.minor": "54",
-            "nvidia.com/cuda.driver.rev": "15", "nvidia.com/cuda.runtime.major": "12",
+            "nvidia.com/cuda.driver.major": "550",
+            "nvidia.com/cuda.driver.minor": "54",
+            "nvidia.com/cuda.driver.rev": "15",
+            "nvidia.com/cuda.runtime.major": "12",
             "nvidia.com/cuda.runtime.minor": "4",
         },
     ],
     ids=["new", "old"],
-)  # fmt: skip
+)
 def test_software_is_what_kubelet_and_feature_discovery_say(labels: dict[str, str]) -> None:
     told = node(labels=labels)
     told["status"]["nodeInfo"] = {"osImage": "Ubuntu 24.04", "containerRuntimeVersion": "containerd://2.1.3"}
     assert view_of(told, []).software == {
-        "os": "Ubuntu 24.04", "runtime": "containerd 2.1.3", "driver": "550.54.15", "cuda": "12.4",
-    }  # fmt: skip
+        "os": "Ubuntu 24.04",
+        "runtime": "containerd 2.1.3",
+        "driver": "550.54.15",
+        "cuda": "12.4",
+    }
     assert view_of(node(), []).software == {}
 
 
@@ -88,7 +103,7 @@ def test_a_failure_hides_a_cordon_and_reasons_are_given() -> None:
     assert view.condition is NodeCondition.READY
     assert view.reason == (
         "DiskPressure: KubeletHasDiskPressure; 2 of 8 devices unhealthy; tainted team=vision:NoSchedule"
-    )  # fmt: skip
+    )
 
 
 def test_a_cordon_is_dated_by_its_taint() -> None:

@@ -15,10 +15,12 @@ from paictl.remote.kube.client import KubeError, NoAnswerError
 @pytest.mark.parametrize(
     ("given", "variable", "files"),
     [
-        (None, None, ["{home}/.kube/config"]), (None, "a:~/b:", ["{here}/a", "{home}/b"]),
-        ("c", "a", ["{here}/c"]), (None, "", ["{home}/.kube/config"]),
+        (None, None, ["{home}/.kube/config"]),
+        (None, "a:~/b:", ["{here}/a", "{home}/b"]),
+        ("c", "a", ["{here}/c"]),
+        (None, "", ["{home}/.kube/config"]),
     ],
-)  # fmt: skip
+)
 def test_an_option_goes_before_the_variable_and_that_before_the_usual_place(
     given: str | None, variable: str | None, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,10 +35,13 @@ def test_an_option_goes_before_the_variable_and_that_before_the_usual_place(
 @pytest.mark.parametrize(
     ("error", "unreachable"),
     [
-        (KubeError("no", status=403), False), (KubeError("no", status=499), False), (KubeError("no", status=500), True),
-        (KubeError("no", status=503), True), (NoAnswerError("refused"), True),
+        (KubeError("no", status=403), False),
+        (KubeError("no", status=499), False),
+        (KubeError("no", status=500), True),
+        (KubeError("no", status=503), True),
+        (NoAnswerError("refused"), True),
     ],
-)  # fmt: skip
+)
 def test_a_server_that_refuses_is_told_from_one_that_cannot_answer(error: Exception, unreachable: bool) -> None:
     with pytest.raises(ClusterError if not unreachable else UnreachableError) as raised, cluster_errors():
         raise error

@@ -24,10 +24,12 @@ HOUR = Millis(3_600_000)
 @pytest.fixture
 def kube() -> FakeKube:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    found = FakeKube({
-        f"/api/v1/nodes/{name}": {"metadata": {"name": name, "uid": name}, "spec": {}, "status": ready}
-        for name in ("worker1", "worker2")
-    })  # fmt: skip
+    found = FakeKube(
+        {
+            f"/api/v1/nodes/{name}": {"metadata": {"name": name, "uid": name}, "spec": {}, "status": ready}
+            for name in ("worker1", "worker2")
+        }
+    )
     cluster(found).push(preset_files("lab"), "first")
     return found
 
@@ -76,15 +78,27 @@ def test_a_dry_run_writes_nothing(kube: FakeKube) -> None:
 
 
 def job(**extras: Any) -> JobRequest:
-    return JobRequest("ann", {
-        "protocolVersion": 2, "name": "train", "type": "job", "extras": extras,
-        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "taskRoles": {"train": {
-            "instances": 1, "dockerImage": "image", "commands": ["true"],
-            "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 1024},
-        }},
-        "defaults": {"virtualCluster": "vc1"},
-    }, None, "test")  # fmt: skip
+    return JobRequest(
+        "ann",
+        {
+            "protocolVersion": 2,
+            "name": "train",
+            "type": "job",
+            "extras": extras,
+            "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+            "taskRoles": {
+                "train": {
+                    "instances": 1,
+                    "dockerImage": "image",
+                    "commands": ["true"],
+                    "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 1024},
+                }
+            },
+            "defaults": {"virtualCluster": "vc1"},
+        },
+        None,
+        "test",
+    )
 
 
 def test_jobs_name_a_reservation_that_there_is(kube: FakeKube) -> None:

@@ -37,9 +37,12 @@ def deployment(**status: Any) -> Json:
 
 def pod(name: str = "web-1", digest: str = "h", **status: Any) -> Json:
     about = {
-        "name": name, "namespace": "s", "uid": name, "labels": {"app": "web"},
+        "name": name,
+        "namespace": "s",
+        "uid": name,
+        "labels": {"app": "web"},
         "annotations": {"paictl.io/input-hash": digest},
-    }  # fmt: skip
+    }
     return {"metadata": about, "spec": {"nodeName": "n"}, "status": {"phase": "Pending", **status}}
 
 
@@ -105,7 +108,7 @@ def test_what_others_stand_on_comes_first_and_goes_last() -> None:
         ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}, False),
         ({}, False),
     ],
-)  # fmt: skip
+)
 def test_a_deployment_is_ready_when_all_of_it_is_new_and_available(status: Json, ready: bool) -> None:
     assert is_ready(deployment(**status)) is ready
 
@@ -186,10 +189,17 @@ def test_what_admission_quota_and_mounts_say() -> None:
 
 
 def test_drift_names_fields_and_keeps_secrets() -> None:
-    body: Json = {"kind": "Deployment", "metadata": {"name": "x", "namespace": "s", "labels": {"a.b/c": "1"}},
-                  "spec": {"containers": [{"name": "main", "image": "i:1"}]}}  # fmt: skip
-    live = {**body, "metadata": {**body["metadata"], "labels": {}, "generation": 7},
-            "spec": {"containers": [{"name": "main", "image": "i:2"}]}, "status": {"x": 1}}  # fmt: skip
+    body: Json = {
+        "kind": "Deployment",
+        "metadata": {"name": "x", "namespace": "s", "labels": {"a.b/c": "1"}},
+        "spec": {"containers": [{"name": "main", "image": "i:1"}]},
+    }
+    live = {
+        **body,
+        "metadata": {**body["metadata"], "labels": {}, "generation": 7},
+        "spec": {"containers": [{"name": "main", "image": "i:2"}]},
+        "status": {"x": 1},
+    }
     assert drift_of(live, body, body) == [
         "Deployment s/x: metadata.labels[a.b/c] is missing, applied was '1'",
         "Deployment s/x: spec.containers[main].image is 'i:2', applied was 'i:1'",
@@ -219,8 +229,12 @@ def with_additions() -> Json:
         owned("tool", {"f:status": {"f:x": {}}}, subresource="status"),
     ]
     variables = [{"name": name, "value": "1"} for name in ("FOO", "OURS", "BAR")]
-    spec = {"replicas": 1, "paused": True, "progressDeadlineSeconds": 9,
-            "template": {"spec": {"containers": [{"name": "main", "env": variables}]}}}  # fmt: skip
+    spec = {
+        "replicas": 1,
+        "paused": True,
+        "progressDeadlineSeconds": 9,
+        "template": {"spec": {"containers": [{"name": "main", "env": variables}]}},
+    }
     about = {
         "name": "x",
         "namespace": "s",
@@ -243,8 +257,11 @@ def test_what_others_have_added_is_drift_with_who_did_it() -> None:
 
 def test_text_of_a_secret_is_ours_although_it_is_kept_under_another_name() -> None:
     managers = [owned("paictl", {"f:stringData": {"f:key": {}}}), owned("x", {"f:data": {".": {}, "f:mine": {}}})]
-    live: Json = {"kind": "Secret", "metadata": {"name": "x", "resourceVersion": "1", "managedFields": managers},
-                  "data": {"key": "YQ==", "mine": "YQ=="}}  # fmt: skip
+    live: Json = {
+        "kind": "Secret",
+        "metadata": {"name": "x", "resourceVersion": "1", "managedFields": managers},
+        "data": {"key": "YQ==", "mine": "YQ=="},
+    }
     assert drift_of(live, live, live) == ["Secret x: data.mine was added by x"]
     assert [one["path"] for one in removal(live)] == ["/metadata/resourceVersion", "/data/mine"]
 
@@ -266,8 +283,13 @@ def test_taking_additions_out_leaves_all_else_in_place() -> None:
     assert removal(live) == []
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)
-                    | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=8,
+    )
+)
 def test_what_is_the_same_has_no_drift(value: Any) -> None:
     body = {"kind": "X", "metadata": {"name": "x"}, "spec": value}
     assert drift_of({**body, "status": 1}, body, body) == []
@@ -401,10 +423,11 @@ def test_who_waits_for_another_administrator_applies_what_is_newest_then(tmp_pat
 @pytest.mark.parametrize(
     ("state", "running", "failed", "reason"),
     [
-        ("applying", False, True, "was applied only in part, by somebody"), ("stopped", False, False, "stopped"),
+        ("applying", False, True, "was applied only in part, by somebody"),
+        ("stopped", False, False, "stopped"),
         ("running", False, True, "is gone: Deployment paictl-system/demo"),
     ],
-)  # fmt: skip
+)
 def test_a_service_is_seen_as_it_was_left(state: str, running: bool, failed: bool, reason: str) -> None:
     kube = FakeKube({"/api/v1/namespaces/paictl-system": {"metadata": {"name": "paictl-system"}}})
     item = Item(("apps/v1", "Deployment"), "paictl-system", "demo")

@@ -23,9 +23,10 @@ def pod(space: str, name: str, at: str, *, job: str = "", node: str = "", status
         about["annotations"] = {JOB_KEY: job}
     condition = {"type": START_PROMISED, "status": status, "message": at}
     return {
-        "metadata": about, "spec": {"nodeName": node} if node else {},
+        "metadata": about,
+        "spec": {"nodeName": node} if node else {},
         "status": {"phase": "Pending", "conditions": [condition]},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -22,10 +22,12 @@ HOUR = Millis(3_600_000)
 
 @pytest.fixture
 def kube() -> FakeKube:
-    found = FakeKube({
-        f"/api/v1/nodes/{name}": {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {}}
-        for name in ("w1", "w2")
-    })  # fmt: skip
+    found = FakeKube(
+        {
+            f"/api/v1/nodes/{name}": {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {}}
+            for name in ("w1", "w2")
+        }
+    )
     cluster(found).push(preset_files("lab"), "first")
     return found
 
@@ -45,8 +47,9 @@ def test_windows_are_kept_in_one_object_and_read_back_by_others(kube: FakeKube) 
     add(kube, "w2", name="later", after=3)
     found = cluster(kube).windows()
     assert [(one.name, one.nodes, one.reason, one.active) for one in found] == [
-        ("maintenance-1", ("w1",), "disks", False), ("later", ("w2",), "", False),
-    ]  # fmt: skip
+        ("maintenance-1", ("w1",), "disks", False),
+        ("later", ("w2",), "", False),
+    ]
     assert kube.objects[PATH]["metadata"]["labels"]["app.kubernetes.io/part-of"] == "paictl"
     cluster(kube).remove_window("maintenance-1")
     assert [one.name for one in cluster(kube).windows()] == ["later"]

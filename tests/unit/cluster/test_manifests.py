@@ -117,7 +117,7 @@ def test_a_secret_that_the_cluster_lost_is_said(tmp_path: Path) -> None:
         (HEAD.format(kind="ConfigMap") + "---\nversion: {{ version }}\n", 6, "without apiVersion, kind, metadata.name"),
         ("---\n- a list\n", 2, "to an object"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_with_file_and_line(tmp_path: Path, template: str, line: int, message: str) -> None:
     with pytest.raises(TemplateError) as caught:
         renderer(tmp_path, template).render("svc")
@@ -134,8 +134,9 @@ def test_an_included_file_is_named_and_files_come_in_order(tmp_path: Path) -> No
     (tmp_path / "svc" / "_part.yaml.j2").write_text(HEAD.format(kind="Secret"))
     (tmp_path / "svc" / "a.yaml.j2").write_text("# only words\n---\n" + HEAD.format(kind="ConfigMap"))
     assert [(one.kind, Path(one.source).name) for one in made.render("svc")] == [
-        ("ConfigMap", "a.yaml.j2"), ("Secret", "main.yaml.j2"),
-    ]  # fmt: skip
+        ("ConfigMap", "a.yaml.j2"),
+        ("Secret", "main.yaml.j2"),
+    ]
 
 
 def test_dates_stay_text(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_service_without_templates_has_no_objects(tmp_path: Path) -> None:
         ({"cluster": {"docker-registry": {"domain": "docker.io", "namespace": "openpai"}}}, "paictl", "paictl:9.9"),
         ({"cluster": None}, "paictl", "paictl:9.9"),
     ],
-)  # fmt: skip
+)
 def test_a_name_stands_for_an_image_of_the_wished_registry(services: dict[str, Any], name: str, reference: str) -> None:
     images = ImageReferences({"paictl": "paictl", "other": "reg.io/a/b/other:1.2"}, "9.9", services)
     assert images(name) == reference

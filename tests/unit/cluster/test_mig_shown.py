@@ -81,10 +81,11 @@ def test_whole_gpus_are_shown_by_their_index(bench: MakeBench) -> None:
 
 def test_a_pod_on_kubernetes_says_which_instances_it_has() -> None:
     noted = {
-        "paictl.io/role": "train", "batch.kubernetes.io/job-completion-index": "0",
+        "paictl.io/role": "train",
+        "batch.kubernetes.io/job-completion-index": "0",
         "hivedscheduler.microsoft.com/pod-leaf-cell-isolation": "1:0,0:3",
         "hivedscheduler.microsoft.com/pod-bind-info": json.dumps({"node": "n", "leafCellIsolation": [7, 3]}),
-    }  # fmt: skip
+    }
     about = {"name": "a", "uid": "u", "labels": {"paictl.io/job": "a", "paictl.io/attempt": "0"}, "annotations": noted}
     seen = read_pod({"metadata": about, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}})
     assert seen is not None
@@ -124,6 +125,7 @@ def test_nodes_with_whole_gpus_know_no_instances(bench: MakeBench) -> None:
     with pytest.raises(ClusterError) as refused:
         change_devices(lab.cluster, [node.machine.name], NodeChange.FAIL, ["0", "0:3"])
     assert (refused.value.message, refused.value.hint) == (
-        f"node {node.machine.name} has no device 0:3", "its devices are 0 to 15",
-    )  # fmt: skip
+        f"node {node.machine.name} has no device 0:3",
+        "its devices are 0 to 15",
+    )
     assert all(not one.bad_devices for one in lab.cluster.nodes())

@@ -37,8 +37,10 @@ def running(kube: FakeKube, name: str, vc: str, *, devices: int, lost: int) -> G
     for pod in pods:
         about = {"name": pod, "namespace": "default", "uid": pod, "labels": {}}
         kube.objects[f"/api/v1/namespaces/default/pods/{pod}"] = {
-            "metadata": about, "spec": {"nodeName": "w1"}, "status": {"phase": "Running"},
-        }  # fmt: skip
+            "metadata": about,
+            "spec": {"nodeName": "w1"},
+            "status": {"phase": "Running"},
+        }
     return GangPods(name, "", name, vc, 0, False, devices, Millis(lost), tuple((pod, "w1") for pod in pods), True)
 
 
@@ -95,15 +97,24 @@ def test_a_move_is_made_although_others_write_all_the_time(kube: FakeKube) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "7", '{"vision": 3}', '{"vision": {"gangs": 1}}', '{"vision": {"gangs": {}}}', "null",
-             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1e999}}',
-             '{"\\ud800": {"gangs": 1, "lostDeviceSeconds": 1}}',
-             f'{{"vision": {{"gangs": 1{400 * "0"}, "lostDeviceSeconds": 1}}}}',
-             f'{{"vision": {{"gangs": 1, "lostDeviceSeconds": 1{400 * "0"}}}}}',
-             '{"vision": {"gangs": -1, "lostDeviceSeconds": 1}}',
-             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "failed": -1}}',
-             '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "plannedWeight": 9, "plannedUntil": "soon"}}'],
-)  # fmt: skip
+    "text",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"vision": 3}',
+        '{"vision": {"gangs": 1}}',
+        '{"vision": {"gangs": {}}}',
+        "null",
+        '{"vision": {"gangs": 1, "lostDeviceSeconds": 1e999}}',
+        '{"\\ud800": {"gangs": 1, "lostDeviceSeconds": 1}}',
+        f'{{"vision": {{"gangs": 1{400 * "0"}, "lostDeviceSeconds": 1}}}}',
+        f'{{"vision": {{"gangs": 1, "lostDeviceSeconds": 1{400 * "0"}}}}}',
+        '{"vision": {"gangs": -1, "lostDeviceSeconds": 1}}',
+        '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "failed": -1}}',
+        '{"vision": {"gangs": 1, "lostDeviceSeconds": 1, "plannedWeight": 9, "plannedUntil": "soon"}}',
+    ],
+)
 def test_a_damaged_total_begins_anew(kube: FakeKube, text: str) -> None:
     cluster(kube).add_window(WindowRequest(("w1",), HOUR, hold=True))
     kube.objects[PATH]["data"][KEY] = text

@@ -45,7 +45,8 @@ def test_taints_are_written_as_kubectl_writes_them() -> None:
     machines = [{"hostname": "h1", "taints": ["a/b=c:NoSchedule", "d:NoExecute", "e=:NoSchedule"]}, {"hostname": "h2"}]
     assert taints_by_host({"machine-list": machines}) == {
         "h1": [
-            {"key": "a/b", "value": "c", "effect": "NoSchedule"}, {"key": "d", "effect": "NoExecute"},
+            {"key": "a/b", "value": "c", "effect": "NoSchedule"},
+            {"key": "d", "effect": "NoExecute"},
             {"key": "e", "effect": "NoSchedule"},
         ]
-    }  # fmt: skip
+    }

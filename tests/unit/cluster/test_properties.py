@@ -69,17 +69,30 @@ class Commands(RuleBasedStateMachine):
     # --- what is asked; a refusal is an answer, a crash is not
 
     @rule(
-        shape=shapes, vc=st.integers(0, 3), priority=st.sampled_from(list(PRIORITIES)), gang=st.booleans(),
-        lazy=st.booleans(), minutes=st.sampled_from([0, 1, 5, 30, -1]), retries=st.sampled_from([0, 0, 1, -1]),
-        name=st.integers(0, 1000), limit=st.sampled_from([None, None, "3m", "1h"]),
+        shape=shapes,
+        vc=st.integers(0, 3),
+        priority=st.sampled_from(list(PRIORITIES)),
+        gang=st.booleans(),
+        lazy=st.booleans(),
+        minutes=st.sampled_from([0, 1, 5, 30, -1]),
+        retries=st.sampled_from([0, 0, 1, -1]),
+        name=st.integers(0, 1000),
+        limit=st.sampled_from([None, None, "3m", "1h"]),
         helpers=st.sampled_from([0, 0, 1, 2]),
-    )  # fmt: skip
+    )
     def submit(self, shape: tuple[int, int], vc: int, priority: str, minutes: int, **more: Any) -> None:
         instances, gpu = shape
         vcs = [*PRESETS[self.preset].vcs, "nowhere"]
         hived = {"lazyPreemptionEnable": more["lazy"]}
-        options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived,
-                   "max_run_time": more["limit"], "helpers": more["helpers"]}  # fmt: skip
+        options = {
+            "instances": instances,
+            "gpu": gpu,
+            "gang": more["gang"],
+            "retries": more["retries"],
+            "hived": hived,
+            "max_run_time": more["limit"],
+            "helpers": more["helpers"],
+        }
         name = f"job{more['name'] % (len(self.names) + 3)}"
         data = self.bench.job(name, vcs[min(vc, len(vcs) - 1)], **options)
         duration = FOREVER if minutes < 0 else Millis(minutes * MINUTE)
@@ -102,9 +115,10 @@ class Commands(RuleBasedStateMachine):
             self.cluster.set_node(nodes[which % len(nodes)], change)
 
     @rule(
-        which=st.integers(0, 1000), devices=st.sets(st.integers(0, 17), min_size=1, max_size=3),
+        which=st.integers(0, 1000),
+        devices=st.sets(st.integers(0, 17), min_size=1, max_size=3),
         change=st.sampled_from([NodeChange.FAIL, NodeChange.HEAL]),
-    )  # fmt: skip
+    )
     def change_devices(self, which: int, devices: set[int], change: NodeChange) -> None:
         nodes = self.nodes()
         if nodes:
@@ -123,9 +137,10 @@ class Commands(RuleBasedStateMachine):
         self.attempt(lambda: self.cluster.add_node(machine))
 
     @rule(
-        which=st.sets(st.integers(0, 1000), min_size=1, max_size=2), lasts=st.sampled_from([1, 10, 200]),
+        which=st.sets(st.integers(0, 1000), min_size=1, max_size=2),
+        lasts=st.sampled_from([1, 10, 200]),
         after=st.sampled_from([None, 1, 30, 2000]),
-    )  # fmt: skip
+    )
     def add_window(self, which: set[int], lasts: int, after: int | None) -> None:
         nodes = self.nodes()
         chosen = tuple(sorted({nodes[one % len(nodes)] for one in which})) if nodes else ()
@@ -211,8 +226,12 @@ class Commands(RuleBasedStateMachine):
             tree = state.physical
             known = {(tree.node_name(leaf), tree.device(leaf)) for leaf in state.health.bad_leaves}
             broken = {(node.machine.name, device) for node in world.machines for device in node.bad_devices}
-            leaves = {(tree.node_name(leaf), tree.device(leaf)) for cell in tree.nodes.values() for one in cell
-                      for leaf in tree.leaves(one)}  # fmt: skip
+            leaves = {
+                (tree.node_name(leaf), tree.device(leaf))
+                for cell in tree.nodes.values()
+                for one in cell
+                for leaf in tree.leaves(one)
+            }
             assert known == broken & leaves
 
     @invariant()

@@ -21,9 +21,11 @@ EXTENDER = "/apis/apps/v1/namespaces/paictl-system/deployments/hivedscheduler-ex
 JOBS = "/api/v1/namespaces/paictl-jobs"
 NETWORK = "/apis/networking.k8s.io/v1/namespaces/paictl-system/networkpolicies/"
 FOLDERS = {
-    "ValidatingAdmissionPolicy": POLICIES, "ValidatingAdmissionPolicyBinding": BINDINGS, "NetworkPolicy": NETWORK,
+    "ValidatingAdmissionPolicy": POLICIES,
+    "ValidatingAdmissionPolicyBinding": BINDINGS,
+    "NetworkPolicy": NETWORK,
     "Deployment": EXTENDER.rpartition("/")[0] + "/",
-}  # fmt: skip
+}
 
 
 def cluster(*, tls: bool = True, door: str = "extender") -> dict[str, Json]:
@@ -94,17 +96,24 @@ def unenforced(server: dict[str, Json]) -> None:
     del server[JOBS]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
 
 
-@pytest.mark.parametrize(("name", "words", "change"), [
-    ("hivedscheduler-devices", "the policy does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-devices")),
-    ("hivedscheduler-devices", "only warns", weaken_binding),
-    ("hivedscheduler-deletions", "does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-deletions")),
-    ("hivedscheduler-annotations", "no binding", lambda it: it.pop(BINDINGS + "hivedscheduler-annotations")),
-    ("pod-security", "lacks the label", unlabel),
-    ("pod-security", "enforces privileged", allow_all),
-    ("pod-security", "enforces privileged", unenforced),
-    ("pod-security", "does not exist", lambda it: it.pop(JOBS)),
-    ("network-policies", "missing: hivedscheduler-extender", lambda it: it.pop(NETWORK + "hivedscheduler-extender")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "words", "change"),
+    [
+        ("hivedscheduler-devices", "the policy does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-devices")),
+        ("hivedscheduler-devices", "only warns", weaken_binding),
+        ("hivedscheduler-deletions", "does not exist", lambda it: it.pop(POLICIES + "hivedscheduler-deletions")),
+        ("hivedscheduler-annotations", "no binding", lambda it: it.pop(BINDINGS + "hivedscheduler-annotations")),
+        ("pod-security", "lacks the label", unlabel),
+        ("pod-security", "enforces privileged", allow_all),
+        ("pod-security", "enforces privileged", unenforced),
+        ("pod-security", "does not exist", lambda it: it.pop(JOBS)),
+        (
+            "network-policies",
+            "missing: hivedscheduler-extender",
+            lambda it: it.pop(NETWORK + "hivedscheduler-extender"),
+        ),
+    ],
+)
 def test_what_was_taken_away_is_named(name: str, words: str, change: Callable[[dict[str, Json]], object]) -> None:
     server = cluster()
     change(server)

@@ -105,7 +105,7 @@ NO_LEADER: dict[str, Any] = {DEPLOYMENT: {}, f"{SPACE}/pods": {"items": []}}
         (Server({DEPLOYMENT: {}}, ""), "placer-1 did not return its record", None),
         (Server(LEAST), "hivedscheduler-placer-tls holds no certificate authority", None),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_said_with_what_to_do(
     server: Server, message: str, hint: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

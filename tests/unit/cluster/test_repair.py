@@ -37,10 +37,13 @@ def filled(bench: MakeBench) -> Bench:
     ("restart", "said"),
     [
         (None, "its pods are given up unless it is back within 5 minutes"),
-        ("member", "its pods are given up unless it is back within 5 minutes, "
-                   "those of jobs with restart: member within 5 seconds"),
+        (
+            "member",
+            "its pods are given up unless it is back within 5 minutes, "
+            "those of jobs with restart: member within 5 seconds",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_node_that_fails_says_when_its_pods_are_given_up(bench: MakeBench, restart: str | None, said: str) -> None:
     lab = bench("three-tenants")
     key = lab.submit("train", "tenanta", gpu=4, instances=2, commands=FOREVER, restart=restart)

@@ -56,14 +56,22 @@ def job(name: str, vc: str, gpu: int, instances: int, limit: int | None, reserva
     if reservation:
         extras["reservation"] = reservation
     return {
-        "protocolVersion": 2, "name": name, "type": "job", "jobRetryCount": 0, "extras": extras,
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "jobRetryCount": 0,
+        "extras": extras,
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "taskRoles": {"train": {
-            "instances": instances, "dockerImage": "image", "commands": ["true"],
-            "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
-        }},
+        "taskRoles": {
+            "train": {
+                "instances": instances,
+                "dockerImage": "image",
+                "commands": ["true"],
+                "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
+            }
+        },
         "defaults": {"virtualCluster": vc},
-    }  # fmt: skip
+    }
 
 
 class Walk:
@@ -103,9 +111,16 @@ class Walk:
         repeat = self.rng.choice(("once", "once", "once", "daily", "weekly"))
         span = Millis(self.rng.randrange(1, 16) * HOUR)
         command = commands.AddReservation(
-            span, start, self.rng.choice(VCS), self.rng.randrange(1, most + 1), cell_type, (), repeat,
-            f"r{self.number}", "",
-        )  # fmt: skip
+            span,
+            start,
+            self.rng.choice(VCS),
+            self.rng.randrange(1, most + 1),
+            cell_type,
+            (),
+            repeat,
+            f"r{self.number}",
+            "",
+        )
         self.number += 1
         if len(self.world.reservations.all) >= 4:
             return
@@ -230,9 +245,16 @@ def test_to_ask_for_what_is_new_decides_as_to_ask_for_everything(seed: int, monk
                 cell_type, most = rng.choice(CELLS)
                 start = Millis(world.now + rng.randrange(0, 40) * 30 * MINUTE)
                 command = commands.AddReservation(
-                    Millis(rng.randrange(1, 16) * HOUR), start, rng.choice(VCS), rng.randrange(1, most + 1), cell_type,
-                    (), rng.choice(("once", "once", "daily", "weekly")), f"r{number}", "",
-                )  # fmt: skip
+                    Millis(rng.randrange(1, 16) * HOUR),
+                    start,
+                    rng.choice(VCS),
+                    rng.randrange(1, most + 1),
+                    cell_type,
+                    (),
+                    rng.choice(("once", "once", "daily", "weekly")),
+                    f"r{number}",
+                    "",
+                )
                 found = decided(world, command)
                 with monkeypatch.context() as patch:
                     patch.setattr(reserving, "_changed", every_moment)
@@ -258,7 +280,7 @@ def test_the_hundredth_reservation_is_asked_of_the_core_as_often_as_the_tenth(mo
         begin = Millis(number * HOUR)
         command = commands.AddReservation(
             Millis(2 * HOUR), begin, "tenanta", 1, "V100-SOCKET", (), "once", f"r{number}", ""
-        )  # fmt: skip
+        )
         walk.apply(command)
     assert asked[-1] == asked[9] > 0
 

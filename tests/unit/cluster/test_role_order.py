@@ -22,17 +22,23 @@ def three(tmp_path: Path) -> Contract:
 def request(roles: dict[object, tuple[int, str]], **more: object) -> JobRequest:
     """A job with some task roles: instances and commands of each."""
     data = {
-        "protocolVersion": 2, "name": "job", "type": "job", "defaults": {"virtualCluster": "tenanta"},
+        "protocolVersion": 2,
+        "name": "job",
+        "type": "job",
+        "defaults": {"virtualCluster": "tenanta"},
         "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
         "taskRoles": {
             name: {
-                "instances": instances, "dockerImage": "i", "commands": [command],
+                "instances": instances,
+                "dockerImage": "i",
+                "commands": [command],
                 "completion": {"minFailedInstances": 1, "minSucceededInstances": -1},
                 "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 64},
             }
             for name, (instances, command) in roles.items()
-        }, **more,
-    }  # fmt: skip
+        },
+        **more,
+    }
     return JobRequest("ann", data, None, "test", None)
 
 

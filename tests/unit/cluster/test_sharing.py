@@ -270,9 +270,15 @@ def test_at_no_time_is_a_limit_exceeded_or_a_pod_started_over_its_budget(bench: 
                 priority, vc = rng.choice(("test", "prod", "oppo")), rng.choice(("tenanta", "tenantb"))
                 gpu, many = rng.choice((1, 2)), rng.choice((1, 2))
                 key = submit(
-                    lab, rng.choice(users), f"job{number}", vc, priority, gpu=gpu, instances=many,
+                    lab,
+                    rng.choice(users),
+                    f"job{number}",
+                    vc,
+                    priority,
+                    gpu=gpu,
+                    instances=many,
                     duration=Millis(rng.randrange(5, 90) * MINUTE),
-                )  # fmt: skip
+                )
                 keys.append(key)
         held: Counter[tuple[str, str]] = Counter()
         for job in lab.cluster.jobs(ended=False):

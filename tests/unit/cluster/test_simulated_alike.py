@@ -66,9 +66,13 @@ class Twins:
     def submit(self, name: str, row: Row) -> str:
         """The key of a job that was submitted to the cluster."""
         job = self.lab.job(
-            f"job{name}", row.vc, gpu=row.gpu, instances=row.instances, max_run_time=f"{row.limit}m",
+            f"job{name}",
+            row.vc,
+            gpu=row.gpu,
+            instances=row.instances,
+            max_run_time=f"{row.limit}m",
             restart=row.restart,
-        )  # fmt: skip
+        )
         if row.reservation:
             job["extras"]["reservation"] = row.reservation
         request = JobRequest(row.user, job, None, row.priority, Millis(row.runs * MINUTE))
@@ -78,12 +82,21 @@ class Twins:
         """The same jobs as a trace."""
         return [
             Job(
-                str(number), Millis(row.at * MINUTE), row.gpu * row.instances, Millis(row.runs * MINUTE), row.user,
-                row.vc, pod=row.gpu, priority=10, limit=Millis(row.limit * MINUTE), reservation=row.reservation,
-                share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED, restart=Restart(row.restart),
+                str(number),
+                Millis(row.at * MINUTE),
+                row.gpu * row.instances,
+                Millis(row.runs * MINUTE),
+                row.user,
+                row.vc,
+                pod=row.gpu,
+                priority=10,
+                limit=Millis(row.limit * MINUTE),
+                reservation=row.reservation,
+                share=Share.OPPORTUNISTIC if row.priority == "oppo" else Share.GUARANTEED,
+                restart=Restart(row.restart),
             )
             for number, row in enumerate(rows)
-        ]  # fmt: skip
+        ]
 
     def on_cluster(self, rows: list[Row], until: int) -> list[Start]:
         """What the cluster on this machine does until an instant in minutes."""
@@ -208,9 +221,14 @@ def test_a_reservation_is_free_when_it_begins_and_only_its_jobs_use_it(twins: Tw
     share(twins, "{}")
     reserve(twins, "night tenanta 1xV100-NODE 60 120 once")
     rows = [
-        Row(0, 20, 8, most=100), Row(1, 20, 8, most=50), Row(30, 20, 4, most=100), Row(40, 100, 1, most=200),
-        Row(45, 30, 8, reservation="night", most=60), Row(100, 10, 8, most=20), Row(110, 50, 8, priority="oppo"),
-    ]  # fmt: skip
+        Row(0, 20, 8, most=100),
+        Row(1, 20, 8, most=50),
+        Row(30, 20, 4, most=100),
+        Row(40, 100, 1, most=200),
+        Row(45, 30, 8, reservation="night", most=60),
+        Row(100, 10, 8, most=20),
+        Row(110, 50, 8, priority="oppo"),
+    ]
     assert twins.agree(rows, 400) == [180, 1, 60, 80, 60, 200, 110]
 
 
@@ -299,9 +317,10 @@ def test_a_member_that_is_lost_with_its_node_gets_the_same_place(
 ) -> None:
     share(twins, "{}")
     rows = [
-        Row(0, 1000, 4, 3, restart="member"), Row(1, 1000, 2, 2, vc="tenantb", restart="member"),
+        Row(0, 1000, 4, 3, restart="member"),
+        Row(1, 1000, 2, 2, vc="tenantb", restart="member"),
         Row(2, 1000, 4, vc="tenantc", priority="oppo"),
-    ]  # fmt: skip
+    ]
     real, played = repaired(twins, rows, failing, 100)
     for name, whole in (("0", 12), ("1", 4)):
         assert len(real[name]) > 0, "the others run on"

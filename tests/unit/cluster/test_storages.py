@@ -38,11 +38,19 @@ names = st.sampled_from(["a", "b", "c"])
 vcs = st.sampled_from(["vc1", "vc2", "*"])
 storages = st.lists(
     st.builds(
-        Storage, names, st.just("nfs"), st.just("h:/x"), st.lists(vcs, max_size=2).map(tuple),
-        st.sampled_from(["", "/data", "/mnt/a"]), st.booleans(), st.booleans(), st.booleans(),
+        Storage,
+        names,
+        st.just("nfs"),
+        st.just("h:/x"),
+        st.lists(vcs, max_size=2).map(tuple),
+        st.sampled_from(["", "/data", "/mnt/a"]),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
     ),
-    max_size=3, unique_by=lambda one: one.name,
-)  # fmt: skip
+    max_size=3,
+    unique_by=lambda one: one.name,
+)
 wishes = st.lists(
     st.builds(
         StorageMount, st.sampled_from(["", "a", "b", "z"]), st.just("x"), st.sampled_from(["", "/data"]), st.booleans()

@@ -93,9 +93,14 @@ def test_a_file_that_is_no_registry_is_told_with_its_place(text: str) -> None:
     ],
 )
 def test_the_nearest_word_counts(
-    monkeypatch: pytest.MonkeyPatch, flag: str | None, state_given: bool, variable: str | None, folder: str | None,
-    used: str | None, wanted: str,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str | None,
+    state_given: bool,
+    variable: str | None,
+    folder: str | None,
+    used: str | None,
+    wanted: str,
+) -> None:
     registry.add(PROD)
     for name, value in (("PAICTL_CLUSTER", variable), ("PAICTL_STATE", folder)):
         if value is not None:

@@ -191,9 +191,15 @@ def test_nothing_ever_runs_on_a_node_in_maintenance(bench: MakeBench, data: st.D
                 instances, gpu = data.draw(shapes)
                 limit = data.draw(st.sampled_from([None, "20m", "1h", "3h"]))
                 body = lab.job(
-                    f"j{step}", data.draw(st.sampled_from(["tenanta", "tenantb", "tenantc"])), instances=instances,
-                    gpu=gpu, max_run_time=limit, gang=data.draw(st.booleans()), commands=["sleep 2h"], retries=0,
-                )  # fmt: skip
+                    f"j{step}",
+                    data.draw(st.sampled_from(["tenanta", "tenantb", "tenantc"])),
+                    instances=instances,
+                    gpu=gpu,
+                    max_run_time=limit,
+                    gang=data.draw(st.booleans()),
+                    commands=["sleep 2h"],
+                    retries=0,
+                )
                 priority = data.draw(st.sampled_from(["oppo", "test", "prod"]))
                 with suppress(JobError):  # it may be too large for its tenant
                     lab.cluster.submit([JobRequest("ann", body, None, priority)])

@@ -24,11 +24,15 @@ def request(
 ) -> JobRequest:
     basis = {"dockerImage": "i", "commands": ["run"], "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 64}}
     data = {
-        "protocolVersion": 2, "name": name, "type": "job", "extras": {"gangAllocation": gang},
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "extras": {"gangAllocation": gang},
         "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "image"}],
         "taskRoles": {role: {**basis, **own} for role, own in roles.items()},
-        "defaults": {"virtualCluster": "tenanta"}, **more,
-    }  # fmt: skip
+        "defaults": {"virtualCluster": "tenanta"},
+        **more,
+    }
     return JobRequest("ann", data)
 
 

@@ -123,10 +123,12 @@ class FakeJobs(FakeKube):
         about = template["metadata"]
         about["annotations"] |= {INDEX: str(index), FAILURES: str(failures), IGNORED: str(ignored)}
         about |= {
-            "name": f"{work['metadata']['name']}-{index}-{self.serial}", "namespace": "paictl-jobs",
-            "uid": f"uid-{self.serial}", "ownerReferences": [{"uid": work["metadata"]["uid"]}],
+            "name": f"{work['metadata']['name']}-{index}-{self.serial}",
+            "namespace": "paictl-jobs",
+            "uid": f"uid-{self.serial}",
+            "ownerReferences": [{"uid": work["metadata"]["uid"]}],
             "creationTimestamp": _stamp(),
-        }  # fmt: skip
+        }
         noted, labels = about["annotations"], about["labels"]
         task = noted.get("paictl.io/task", str(index))
         mine = [pod for pod in self.live() if pod["metadata"]["labels"]["paictl.io/job"] == labels["paictl.io/job"]]
@@ -158,8 +160,11 @@ class FakeJobs(FakeKube):
         path = f"{PODS}/{name}"
         bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.clock()}
         status = {
-            "phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}", "conditions": [bound],
-        }  # fmt: skip
+            "phase": "Failed",
+            "reason": reason,
+            "message": f"Pod was rejected: {reason}",
+            "conditions": [bound],
+        }
         self._kept(path, {**self.objects[path], "status": status})
 
     def pods(self) -> Iterator[Json]:

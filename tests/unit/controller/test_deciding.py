@@ -19,23 +19,34 @@ from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 
 NOW = from_unix(1_795_000_000)
-JOB = Job.from_mapping({
-    "protocolVersion": 2, "name": "j", "type": "job",
-    "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
-    "taskRoles": {"r": {
-        "instances": 1, "dockerImage": "i", "commands": ["true"],
-        "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1},
-    }},
-})  # fmt: skip
+JOB = Job.from_mapping(
+    {
+        "protocolVersion": 2,
+        "name": "j",
+        "type": "job",
+        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
+        "taskRoles": {
+            "r": {
+                "instances": 1,
+                "dockerImage": "i",
+                "commands": ["true"],
+                "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1},
+            }
+        },
+    }
+)
 ENDED = JobRecord(JobStatus(RunState.SUCCEEDED, (), 0, 0), {}, 0, NOW, NOW, 0, "")
 
 
 def pod(phase: str, seconds: float | None) -> PodSummary:
     """A pod of the job, which has to be gone in so many seconds (None: it is not deleted)."""
     about: dict[str, Any] = {
-        "name": "p", "uid": "u", "namespace": "jobs",
-        "labels": labels_of("j", 0), "annotations": {ROLE: "r", TASK: "0"},
-    }  # fmt: skip
+        "name": "p",
+        "uid": "u",
+        "namespace": "jobs",
+        "labels": labels_of("j", 0),
+        "annotations": {ROLE: "r", TASK: "0"},
+    }
     if seconds is not None:
         about["deletionTimestamp"] = (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = read_pod({"metadata": about, "spec": {}, "status": {"phase": phase}})

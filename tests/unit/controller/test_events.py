@@ -161,6 +161,8 @@ def test_of_a_job_that_was_retried_each_attempt_is_known_with_its_exit_code(kube
     turn(kube, bench)
     found = attempts_of(job(kube), cluster(kube).events("job/ann~job"))
     assert [(one.number, one.outcome, one.exit_code) for one in found] == [
-        (0, "failed", 3), (1, "failed", 137), (2, "failed", 5)
-    ]  # fmt: skip
+        (0, "failed", 3),
+        (1, "failed", 137),
+        (2, "failed", 5),
+    ]
     assert all(one.ended is not None for one in found)

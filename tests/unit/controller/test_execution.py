@@ -135,9 +135,10 @@ def group_of(pod: Json) -> str:
 def number_of(work: Json) -> Json:
     """What a pod of a Job is told of which task of its role it is."""
     (entry,) = (
-        entry for entry in work["spec"]["template"]["spec"]["containers"][0]["env"]
+        entry
+        for entry in work["spec"]["template"]["spec"]["containers"][0]["env"]
         if entry["name"] == "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
-    )  # fmt: skip
+    )
     return {name: value for name, value in entry.items() if name != "name"}
 
 

@@ -17,20 +17,30 @@ CASES: Mapping[str, tuple[JobRequest, Mapping[str, int | None], JobState, int]] 
     "gang that succeeds": (request({"a": {"instances": 2}, "b": {}}), {"a": 0, "b": 0}, JobState.SUCCEEDED, 0),
     "gang that fails twice": (request({"a": {"instances": 2}}, jobRetryCount=1), {"a": 3}, JobState.FAILED, 1),
     "gang of which one fails twice": (
-        request({"a": {}, "ps": {}}, jobRetryCount=1), {"a": 3, "ps": None}, JobState.FAILED, 1,
+        request({"a": {}, "ps": {}}, jobRetryCount=1),
+        {"a": 3, "ps": None},
+        JobState.FAILED,
+        1,
     ),
     "tasks retried alone": (
-        request({"a": {"instances": 2, "taskRetryCount": 1}}, gang=False), {"a": 3}, JobState.FAILED, 0,
+        request({"a": {"instances": 2, "taskRetryCount": 1}}, gang=False),
+        {"a": 3},
+        JobState.FAILED,
+        0,
     ),
     "role that ends the job": (
         request({"ps": {}, "a": {"completion": {"minFailedInstances": -1, "minSucceededInstances": 1}}}),
-        {"ps": None, "a": 0}, JobState.SUCCEEDED, 0,
+        {"ps": None, "a": 0},
+        JobState.SUCCEEDED,
+        0,
     ),
     "run again after success": (
         request({"a": {"taskRetryCount": -2}, "b": {"completion": {"minFailedInstances": 1}}}, gang=False),
-        {"a": 0, "b": 4}, JobState.FAILED, 0,
+        {"a": 0, "b": 4},
+        JobState.FAILED,
+        0,
     ),
-}  # fmt: skip
+}
 
 
 def run(kube: FakeJobs, ends: Mapping[str, int | None], kill_at: int, *, after: bool) -> int:

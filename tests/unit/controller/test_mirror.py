@@ -78,8 +78,9 @@ def test_own_changes_are_seen_at_once_and_nothing_is_listed(kube: FakeJobs) -> N
     seen.stop_job("ann~first")
     kube.requests.clear()
     assert [(job.key, job.state) for job in seen.jobs()] == [
-        ("ann~first", JobState.STOPPED), ("ann~second", JobState.WAITING),
-    ]  # fmt: skip
+        ("ann~first", JobState.STOPPED),
+        ("ann~second", JobState.WAITING),
+    ]
     assert kube.requests == []
 
 

@@ -32,13 +32,21 @@ def test_ranges_are_read_back(indices: set[int]) -> None:
 
 TASK = st.builds(
     lambda state, tries, retries, counted: (state, tries + retries, retries, min(counted, retries)),
-    st.sampled_from(list(RunState)), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3),
-)  # fmt: skip
+    st.sampled_from(list(RunState)),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
 RUN = st.builds(
-    LastRun, st.sampled_from(["n1", "n2"]), st.sets(st.integers(0, 7)).map(lambda found: tuple(sorted(found))),
-    st.just(NOW), st.none() | st.integers(0, 99).map(lambda span: NOW + timedelta(seconds=span)),
-    st.sampled_from(["", "exit code 1", "a / b"]), st.sampled_from(["", "preempted"]), st.sampled_from(["", "0:3,1:0"]),
-)  # fmt: skip
+    LastRun,
+    st.sampled_from(["n1", "n2"]),
+    st.sets(st.integers(0, 7)).map(lambda found: tuple(sorted(found))),
+    st.just(NOW),
+    st.none() | st.integers(0, 99).map(lambda span: NOW + timedelta(seconds=span)),
+    st.sampled_from(["", "exit code 1", "a / b"]),
+    st.sampled_from(["", "preempted"]),
+    st.sampled_from(["", "0:3,1:0"]),
+)
 
 
 @given(st.lists(TASK, min_size=1, max_size=12), st.lists(RUN, max_size=12), st.sampled_from(list(RunState)))
@@ -50,10 +58,17 @@ def test_a_record_is_read_back(
     rows = tuple(TaskStatus(place[0], place[1], *task) for place, task in zip(places, tasks, strict=True))
     last = dict(zip(places, runs, strict=False))
     record = JobRecord(
-        JobStatus(state, rows, 2, 1), {"a": {"leafCellNumber": 2}}, 4, NOW, None, 3, "why",
-        last, (AttemptLine(0, None, NOW, "gone"), AttemptLine(1, NOW, NOW, "gone", last)),
+        JobStatus(state, rows, 2, 1),
+        {"a": {"leafCellNumber": 2}},
+        4,
+        NOW,
+        None,
+        3,
+        "why",
+        last,
+        (AttemptLine(0, None, NOW, "gone"), AttemptLine(1, NOW, NOW, "gone", last)),
         closed=True,
-    )  # fmt: skip
+    )
     assert read_record(json.loads(json.dumps(status_json(record)))) == record
 
 
@@ -65,11 +80,14 @@ def test_a_job_of_ten_thousand_tasks_fits_into_its_object_at_worst() -> None:
     )
     runs = {
         ("worker", index): LastRun(
-            f"node-with-a-long-name-{index % 1000}", tuple(range(index % 8, 8)), NOW, NOW + timedelta(seconds=index),
+            f"node-with-a-long-name-{index % 1000}",
+            tuple(range(index % 8, 8)),
+            NOW,
+            NOW + timedelta(seconds=index),
             f"exit code {index % 256}",
         )
         for index in range(10_000)
-    }  # fmt: skip
+    }
     lines: tuple[AttemptLine, ...] = ()
     for number in range(500):
         lines = with_attempt(lines, AttemptLine(number, NOW, NOW, "worker[9999]: " + "x" * 300))

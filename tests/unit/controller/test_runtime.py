@@ -16,11 +16,19 @@ from paictl.controller.runtime import FOLDER, MOST_ADDRESSES, environment, optio
 from paictl.workload.job import Job
 
 JOB: dict[str, Any] = {
-    "protocolVersion": 2, "name": "one", "type": "job",
+    "protocolVersion": 2,
+    "name": "one",
+    "type": "job",
     "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "busybox"}],
-    "taskRoles": {"train": {"instances": MOST_ADDRESSES + 1, "dockerImage": "image", "commands": ["true"],
-                            "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0}}},
-}  # fmt: skip
+    "taskRoles": {
+        "train": {
+            "instances": MOST_ADDRESSES + 1,
+            "dockerImage": "image",
+            "commands": ["true"],
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
+        }
+    },
+}
 """With so many tasks that it looks up no addresses."""
 ALONE = ("unshare", "--pid", "--fork", "--kill-child")
 SAVES = """\
@@ -96,12 +104,20 @@ def addresses(shell: str, folder: Path, tasks: int, knows: str) -> tuple[str, li
     (folder / "user.sh").write_text('echo "$PAI_HOST_IP_train_0 $PAI_HOST_IP_train_1"')
     (folder / "getent").write_text(GETENT.format(folder=folder, knows=knows))
     (folder / "getent").chmod(0o755)
-    own = {"PAI_CURRENT_TASK_ROLE_NAME": "train", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
-           "PAI_CURRENT_CONTAINER_IP": "10.0.0.7", "PAI_JOB_OBJECT": "one"}  # fmt: skip
+    own = {
+        "PAI_CURRENT_TASK_ROLE_NAME": "train",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
+        "PAI_CURRENT_CONTAINER_IP": "10.0.0.7",
+        "PAI_JOB_OBJECT": "one",
+    }
     done = subprocess.run(
-        [shell, str(folder / "runtime.sh")], env={**os.environ, **own, "PATH": f"{folder}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
+        [shell, str(folder / "runtime.sh")],
+        env={**os.environ, **own, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     asked = folder / "asked"
     return done.stdout.strip(), asked.read_text().splitlines() if asked.exists() else []
 

@@ -46,10 +46,14 @@ def test_a_job_that_names_the_secret_of_another_fails(kube: FakeJobs, adopted: b
     assert scripts(kube).count(HERS) == (1 if adopted else 0)
 
 
-@pytest.mark.parametrize(("labels", "state"), [
-    ({"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/name": "storage"}, JobState.FAILED),
-    ({"team": "vision"}, JobState.WAITING), ({}, JobState.WAITING),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("labels", "state"),
+    [
+        ({"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/name": "storage"}, JobState.FAILED),
+        ({"team": "vision"}, JobState.WAITING),
+        ({}, JobState.WAITING),
+    ],
+)
 def test_a_secret_made_by_hand_becomes_the_job_s_but_none_of_paictl(
     kube: FakeJobs, labels: dict[str, str], state: JobState
 ) -> None:

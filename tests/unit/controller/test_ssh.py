@@ -63,8 +63,11 @@ def test_each_task_of_the_role_gets_a_port_that_leads_to_it_alone(ann: FakeJobs)
     name = submitted(ann, **PEOPLE)
     found = services(ann)
     assert sorted(found) == [f"{name}-worker-ssh-0", f"{name}-worker-ssh-1"]
-    works = {one["metadata"]["annotations"]["paictl.io/role"]: one["spec"]["template"]
-             for path, one in ann.objects.items() if path.startswith(f"{WORKS}/")}  # fmt: skip
+    works = {
+        one["metadata"]["annotations"]["paictl.io/role"]: one["spec"]["template"]
+        for path, one in ann.objects.items()
+        if path.startswith(f"{WORKS}/")
+    }
     selector = found[f"{name}-worker-ssh-1"]["spec"]["selector"]
     assert selector.pop("batch.kubernetes.io/job-completion-index") == "1"
     assert selector.items() <= works["worker"]["metadata"]["labels"].items()
@@ -75,8 +78,10 @@ def test_each_task_of_the_role_gets_a_port_that_leads_to_it_alone(ann: FakeJobs)
     assert {"name": "PAI_CONTAINER_SSH_PORT", "value": str(port["targetPort"])} in container["env"]
     assert "ports" not in works["ps"]["spec"]["containers"][0]
     assert not [one for one in works["ps"]["spec"]["volumes"] if one["name"] == "ssh"]
-    mounts = {role: {one["name"]: one for one in work["spec"]["containers"][0]["volumeMounts"]}
-              for role, work in works.items()}  # fmt: skip
+    mounts = {
+        role: {one["name"]: one for one in work["spec"]["containers"][0]["volumeMounts"]}
+        for role, work in works.items()
+    }
     assert mounts["worker"]["ssh"] == {"name": "ssh", "mountPath": MOUNTED, "readOnly": True}
     assert "ssh" not in mounts["ps"]
 
@@ -120,8 +125,11 @@ def test_a_job_starts_without_ports_where_others_have_taken_all(ann: FakeJobs, m
     monkeypatch.setattr(ann, "request", request_of)
     name = submitted(ann, **PEOPLE)
     assert sorted(services(ann)) == [f"{name}-worker-ssh-0"]
-    assert {one["metadata"]["annotations"]["paictl.io/role"] for path, one in ann.objects.items()
-            if path.startswith(f"{WORKS}/")} == {"worker", "ps"}  # fmt: skip
+    assert {
+        one["metadata"]["annotations"]["paictl.io/role"]
+        for path, one in ann.objects.items()
+        if path.startswith(f"{WORKS}/")
+    } == {"worker", "ps"}
 
 
 def test_without_userssh_nobody_from_outside_gets_in(kube: FakeJobs) -> None:
@@ -214,10 +222,14 @@ def contained(root: Path, name: str, kube: FakeJobs, command: str) -> subprocess
         f"exec chroot {root}/merged /bin/sh -c '{inside}'"
     )
     environment = {
-        "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PAI_JOB_OBJECT": name, "PAI_CURRENT_TASK_ROLE_NAME": "worker",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0", "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
-        "PAI_JOB_NAME": "ann~job", "HOME": "/root",
-    }  # fmt: skip
+        "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+        "PAI_JOB_OBJECT": name,
+        "PAI_CURRENT_TASK_ROLE_NAME": "worker",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
+        "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
+        "PAI_JOB_NAME": "ann~job",
+        "HOME": "/root",
+    }
     words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", steps]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
 

@@ -34,33 +34,53 @@ from tests.unit.deploy.loading import load
 SETTINGS = DeploySettings(LoginSettings("deploy", "x"))
 KUBEADM = {
     "kube-apiserver": {
-        "authorization-mode": "Node,RBAC", "client-ca-file": "/etc/kubernetes/pki/ca.crt", "etcd-cafile": "x",
-        "enable-admission-plugins": "NodeRestriction", "etcd-certfile": "x", "kubelet-client-certificate": "x",
-        "service-account-key-file": "x", "tls-cert-file": "x",
+        "authorization-mode": "Node,RBAC",
+        "client-ca-file": "/etc/kubernetes/pki/ca.crt",
+        "etcd-cafile": "x",
+        "enable-admission-plugins": "NodeRestriction",
+        "etcd-certfile": "x",
+        "kubelet-client-certificate": "x",
+        "service-account-key-file": "x",
+        "tls-cert-file": "x",
     },
     "kube-controller-manager": {
-        "bind-address": "127.0.0.1", "root-ca-file": "x", "use-service-account-credentials": "true",
+        "bind-address": "127.0.0.1",
+        "root-ca-file": "x",
+        "use-service-account-credentials": "true",
         "service-account-private-key-file": "x",
     },
     "kube-scheduler": {"bind-address": "127.0.0.1"},
-    "etcd": {"cert-file": "x", "key-file": "x", "client-cert-auth": "true", "peer-cert-file": "x",
-             "peer-client-cert-auth": "true", "trusted-ca-file": "/etc/kubernetes/pki/etcd/ca.crt"},
+    "etcd": {
+        "cert-file": "x",
+        "key-file": "x",
+        "client-cert-auth": "true",
+        "peer-cert-file": "x",
+        "peer-client-cert-auth": "true",
+        "trusted-ca-file": "/etc/kubernetes/pki/etcd/ca.crt",
+    },
     "kubelet": {},
-}  # fmt: skip
+}
 """What kubeadm itself writes."""
 KUBELET = {
     "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": "/etc/kubernetes/pki/ca.crt"}},
-    "authorization": {"mode": "Webhook"}, "streamingConnectionIdleTimeout": "4h0m0s", "makeIPTablesUtilChains": True,
-    "eventRecordQPS": 50, "rotateCertificates": True, "serverTLSBootstrap": True, "tlsCipherSuites": list(CIPHERS),
-}  # fmt: skip
+    "authorization": {"mode": "Webhook"},
+    "streamingConnectionIdleTimeout": "4h0m0s",
+    "makeIPTablesUtilChains": True,
+    "eventRecordQPS": 50,
+    "rotateCertificates": True,
+    "serverTLSBootstrap": True,
+    "tlsCipherSuites": list(CIPHERS),
+}
 
 
 PROBED = {"1.2.1", "2.2b", "4.2.1", "4.2.4b"}
 
 
 def words(arguments: Mapping[str, Any]) -> list[str]:
-    return ["program", *(f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-                         for name, value in arguments.items())]  # fmt: skip
+    return [
+        "program",
+        *(f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in arguments.items()),
+    ]
 
 
 def hardened() -> HostEvidence:
@@ -104,8 +124,19 @@ def test_a_machine_as_paictl_makes_it_has_nothing_that_fails() -> None:
 
 def test_a_machine_as_kubeadm_makes_it_fails_where_paictl_hardens() -> None:
     plain = replace(hardened(), programs={name: words(more) for name, more in KUBEADM.items()})
-    assert failing(plain) == {"1.2.5", "1.2.15", "1.2.16", "1.2.17", "1.2.18", "1.2.19", "1.2.27", "1.2.29", "1.3.2",
-                              "1.4.1", "3.2.1"}  # fmt: skip
+    assert failing(plain) == {
+        "1.2.5",
+        "1.2.15",
+        "1.2.16",
+        "1.2.17",
+        "1.2.18",
+        "1.2.19",
+        "1.2.27",
+        "1.2.29",
+        "1.3.2",
+        "1.4.1",
+        "3.2.1",
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,7 +151,7 @@ def test_a_machine_as_kubeadm_makes_it_fails_where_paictl_hardens() -> None:
         ({"kubelet": {**KUBELET, "tlsCipherSuites": [*CIPHERS, "TLS_RSA_WITH_AES_128_CBC_SHA"]}}, {"4.2.12"}),
         ({"kubelet": {**KUBELET, "authentication": {"anonymous": {"enabled": True}, "x509": {}}}}, {"4.2.1b", "4.2.3"}),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_fails_and_nothing_else(change: Mapping[str, Any], ids: set[str]) -> None:
     assert failing(replace(hardened(), **change)) == ids
 
@@ -153,9 +184,15 @@ def test_files_that_are_not_there_do_not_apply_and_a_finding_names_what_is_wrong
     rows = {**evidence.files, "/etc/cni/net.d/*": [["/etc/cni/net.d/10-x.conflist", "0644", "root:root"]]}
     wrong = next(one for one in judge_host(replace(evidence, files=rows)) if one.id == "1.1.9")
     assert wrong == AuditFinding(
-        "1.1.9", wrong.title, "medium", "m1", AuditState.FAIL, "/etc/cni/net.d/*",
-        "/etc/cni/net.d/10-x.conflist 0644", "chmod go-rwx /etc/cni/net.d/*",
-    )  # fmt: skip
+        "1.1.9",
+        wrong.title,
+        "medium",
+        "m1",
+        AuditState.FAIL,
+        "/etc/cni/net.d/*",
+        "/etc/cni/net.d/10-x.conflist 0644",
+        "chmod go-rwx /etc/cni/net.d/*",
+    )
 
 
 def test_workers_are_not_asked_for_what_masters_have() -> None:
@@ -227,9 +264,13 @@ def test_rights() -> None:
     good = judge_cluster(auditing.cluster_looks(Rights(GOOD)))  # type: ignore[arg-type]
     assert {(one.state, one.host) for one in good} == {(AuditState.PASS, CLUSTER)}
     bad = {one.id: one.evidence for one in judge_cluster(auditing.cluster_looks(Rights(BAD)))}  # type: ignore[arg-type]
-    assert bad == {"5.1.1": "b1: User bo, paictl-access-admin-eve: User mallory",
-                   "5.1.2": "b2", "5.1.3": "everything", "5.1.5": "n/b3: n/default",
-                   "5.2.1": "jobs"}  # fmt: skip
+    assert bad == {
+        "5.1.1": "b1: User bo, paictl-access-admin-eve: User mallory",
+        "5.1.2": "b2",
+        "5.1.3": "everything",
+        "5.1.5": "n/b3: n/default",
+        "5.2.1": "jobs",
+    }
 
 
 def test_the_program_on_machines_tells_modes_and_owners_and_reads_no_content(tmp_path: Any) -> None:

@@ -118,9 +118,12 @@ def test_our_own_image_must_have_been_built(tmp_path: Path, told: list[str], mon
 def test_services_are_chosen_by_name_with_what_they_need() -> None:
     found = {one.name: one.services for one in service_images(["monitoring"])}
     assert found == {
-        "alertmanager": ("alert-manager",), "dcgm-exporter": ("job-exporter",), "grafana": ("grafana",),
-        "node-exporter": ("node-exporter",), "prometheus": ("prometheus",),
-    }  # fmt: skip
+        "alertmanager": ("alert-manager",),
+        "dcgm-exporter": ("job-exporter",),
+        "grafana": ("grafana",),
+        "node-exporter": ("node-exporter",),
+        "prometheus": ("prometheus",),
+    }
     assert {one.name for one in service_images(["grafana"])} == {"grafana", "prometheus"}
     plugins = {"nvidia-device-plugin", "amd-device-plugin"}
     assert {one.name for one in service_images(["device-plugin"])} == plugins, "no driver: that service is off"
@@ -234,11 +237,13 @@ def test_a_mirror_of_docker_hub_has_images_without_a_host(
 @pytest.mark.parametrize(
     ("settings", "here", "missing"),
     [
-        ("enabled: true", (), SYSTEMS), ("enabled: true", ("ubuntu24.04",), ()),
-        ("enabled: true, version: 570.195.03", ("ubuntu24.04",), SYSTEMS), ("enabled: false", (), ()),
+        ("enabled: true", (), SYSTEMS),
+        ("enabled: true", ("ubuntu24.04",), ()),
+        ("enabled: true, version: 570.195.03", ("ubuntu24.04",), SYSTEMS),
+        ("enabled: false", (), ()),
         ("enabled: true, system: ubuntu22.04", ("ubuntu24.04",), ("ubuntu22.04",)),
     ],
-)  # fmt: skip
+)
 def test_driver_images_are_missed_also_where_nobody_says_the_system(
     folder: Path, settings: str, here: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
@@ -273,8 +278,9 @@ def test_the_commands_from_a_registry_to_a_verified_folder(
     assert f"image {reference} from http://{registry.address}" in done.err
     listed = paictl("deploy", "bundle", "list", str(tmp_path / "b"), "-o", "json").data
     assert [(one["name"], one["kind"], one["arch"]) for one in listed] == [
-        ("node-exporter", "image", "amd64"), ("node-exporter", "image", "arm64"),
-    ]  # fmt: skip
+        ("node-exporter", "image", "amd64"),
+        ("node-exporter", "image", "arm64"),
+    ]
     assert paictl("deploy", "bundle", "verify", str(tmp_path / "b")).code == 0
     path = tmp_path / "b" / listed[0]["path"]
     assert [one.reference for one in images_in(path)] == [reference], "as the pod names it"

@@ -23,10 +23,12 @@ program: Any = load("files/paictl_certificates.py")
 host: Any = load("module_utils/paictl_host.py")
 KEY = ec.generate_private_key(ec.SECP256R1())
 NODES = [
-    {"metadata": {"name": name}, "status": {"addresses": [
-        {"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]}}
+    {
+        "metadata": {"name": name},
+        "status": {"addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]},
+    }
     for name, address in (("m1", "10.0.0.1"), ("w1", "10.0.0.2"))
-]  # fmt: skip
+]
 USAGES = ["digital signature", "server auth"]
 
 
@@ -48,8 +50,13 @@ def request(text: str, user: str = "system:node:w1", **more: Any) -> dict[str, A
 
 
 def own(**changes: Any) -> str:
-    words: dict[str, Any] = {"common": "system:node:w1", "organization": "system:nodes", "names": ["w1"],
-                             "addresses": ["10.0.0.2"], **changes}  # fmt: skip
+    words: dict[str, Any] = {
+        "common": "system:node:w1",
+        "organization": "system:nodes",
+        "names": ["w1"],
+        "addresses": ["10.0.0.2"],
+        **changes,
+    }
     return pem(words["common"], words["organization"], words["names"], words["addresses"], *words.get("more", ()))
 
 
@@ -76,7 +83,7 @@ def test_a_node_that_asks_for_its_own_name_and_address_is_approved() -> None:
         (request(own(common="system:node:w9"), "system:node:w9"), "no such node"),
         (request("no request"), "malformed: no request"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_approved(made: dict[str, Any], why: str) -> None:
     assert program.objection(made, NODES) == why
 
@@ -160,9 +167,14 @@ def certificate(ends: datetime) -> str:
     """A certificate of anybody, as PEM."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "system:node:m1")])
     made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(ends - timedelta(days=365)).not_valid_after(ends)
-    )  # fmt: skip
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(KEY.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(ends - timedelta(days=365))
+        .not_valid_after(ends)
+    )
     return made.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -264,8 +276,7 @@ def test_an_invitation_has_a_token_and_is_used_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(program, "run", lambda *_: (0, "W0601 a warning\nabcdef.0123456789abcdef\n"))
     made = program.invite()
     assert made["users"][0]["user"] == {"token": "abcdef.0123456789abcdef"}
-    assert made["clusters"][0]["cluster"] == {
-        "server": "https://10.0.0.9:6443", "certificate-authority-data": "Q0E="}  # fmt: skip
+    assert made["clusters"][0]["cluster"] == {"server": "https://10.0.0.9:6443", "certificate-authority-data": "Q0E="}
     bootstrap = tmp_path / "bootstrap-kubelet.conf"
     bootstrap.write_text(json.dumps(made))
     monkeypatch.setattr(program, "BOOTSTRAP", str(bootstrap))

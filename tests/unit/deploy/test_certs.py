@@ -19,22 +19,26 @@ from paictl.remote.ssh.results import CommandStatus, HostResult
 from tests.unit.deploy.preflight.test_checking import deployment
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-SAID = json.dumps({
-    "kind": "CertificateExpirationInfo",
-    "certificates": [
-        {"name": "apiserver", "expirationDate": "2027-11-22T08:00:00Z", "missing": False},
-        {"name": "admin.conf", "expirationDate": "2026-12-01T00:00:00Z"},
-        {"name": "etcd-server", "expirationDate": "0001-01-01T00:00:00Z", "missing": True},
-    ],
-    "certificateAuthorities": [{"name": "ca", "expirationDate": "2036-11-19T08:00:00Z"}],
-})  # fmt: skip
+SAID = json.dumps(
+    {
+        "kind": "CertificateExpirationInfo",
+        "certificates": [
+            {"name": "apiserver", "expirationDate": "2027-11-22T08:00:00Z", "missing": False},
+            {"name": "admin.conf", "expirationDate": "2026-12-01T00:00:00Z"},
+            {"name": "etcd-server", "expirationDate": "0001-01-01T00:00:00Z", "missing": True},
+        ],
+        "certificateAuthorities": [{"name": "ca", "expirationDate": "2036-11-19T08:00:00Z"}],
+    }
+)
 
 
 def test_when_certificates_end() -> None:
     found = certs.certificates_of({"m1": HostResult("m1", CommandStatus.DONE, 0, SAID)})
     assert [(one.name, one.left(NOW).days, one.authority) for one in found.found] == [
-        ("apiserver", 365, False), ("admin.conf", 9, False), ("ca", 3650, True),
-    ]  # fmt: skip
+        ("apiserver", 365, False),
+        ("admin.conf", 9, False),
+        ("ca", 3650, True),
+    ]
     assert [one.name for one in found.ending(NOW)] == ["admin.conf"]
     assert (found.code, found.errors) == (ExitCode.OK, ())
 
@@ -69,9 +73,14 @@ def test_of_kubelets_only_those_count_that_have_not_renewed_theirs() -> None:
 
 @pytest.mark.parametrize(
     ("clock", "ahead", "said"),
-    [(1000.0, 0.0, ""), (1009.9, 0.0, ""), (1010.5, 0.5, ""), (8210.0, 7200.0, "7200 s ahead; on the machine: "),
-     (-6200.0, -7200.0, "7200 s behind; on the machine: timedatectl set-ntp true")],
-)  # fmt: skip
+    [
+        (1000.0, 0.0, ""),
+        (1009.9, 0.0, ""),
+        (1010.5, 0.5, ""),
+        (8210.0, 7200.0, "7200 s ahead; on the machine: "),
+        (-6200.0, -7200.0, "7200 s behind; on the machine: timedatectl set-ntp true"),
+    ],
+)
 def test_a_clock_that_is_off_is_a_finding(clock: float, ahead: float, said: str) -> None:
     """What a command took is no error of the clock: it was asked at 1000 and had answered at 1010."""
     answer = HostResult("w1", CommandStatus.DONE, 0, json.dumps({"clock": clock}), sent=1000.0, ended=1010.0)
@@ -178,9 +187,14 @@ def test_masters_whose_certificates_have_ended_renew_together_and_workers_are_le
     machines.ended = {"w1", "w2"}
     renewed(tmp_path)
     assert machines.asked == [
-        ("renew", ("m1", "m2", "m3")), ("ready", ("m1",)), ("ready", ("m2",)), ("ready", ("m3",)), ("end", ALL),
-        ("invite", ("m1",)), ("rejoin", ("w1", "w2")),
-    ]  # fmt: skip
+        ("renew", ("m1", "m2", "m3")),
+        ("ready", ("m1",)),
+        ("ready", ("m2",)),
+        ("ready", ("m3",)),
+        ("end", ALL),
+        ("invite", ("m1",)),
+        ("rejoin", ("w1", "w2")),
+    ]
     assert machines.uploads == [("/etc/kubernetes/bootstrap-kubelet.conf", 0o600, "INVITATION")]
 
 

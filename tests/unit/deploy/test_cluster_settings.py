@@ -30,21 +30,42 @@ from tests.unit.deploy.test_inventory import made
 
 SCHEMA = json.loads((ROOT / "schemas/config.schema.json").read_text(encoding="utf-8"))
 ANOTHER: Mapping[str, Any] = {
-    "cluster": "other", "version": "v1.36.0", "artifacts": "/elsewhere", "repository": "mirror.example/k8s",
-    "mirrors": {"docker.io": ("https://m.example",)}, "insecure": ("10.0.0.5:5000",),
-    "accounts": {"r.example": RegistryAccount("bo", "kelp")}, "proxies": Proxies("http://p.example:3128"),
+    "cluster": "other",
+    "version": "v1.36.0",
+    "artifacts": "/elsewhere",
+    "repository": "mirror.example/k8s",
+    "mirrors": {"docker.io": ("https://m.example",)},
+    "insecure": ("10.0.0.5:5000",),
+    "accounts": {"r.example": RegistryAccount("bo", "kelp")},
+    "proxies": Proxies("http://p.example:3128"),
     "api_address": "10.77.0.99",
-    "endpoint": "balancer.example:6443", "login": LoginSettings("deploy", "x", port=2222), "network": "flannel",
-    "closed_ports": (22,), "exempt_namespaces": ("monitoring",),
-    "pods": "10.99.0.0/16", "services": "10.98.0.0/16", "domain": "pai.local", "proxy_mode": "iptables",
-    "swap_allowed": True, "jobs_on_masters": True, "offline": True, "ignored_checks": ("Mem",),
-    "encrypts": False, "audit": AuditLog(enabled=False), "gates": {"WatchList": True},
-    "oidc": TokenProvider("https://id.example", "kubernetes"), "storage_class": StorageClass(), "node_dns": True,
+    "endpoint": "balancer.example:6443",
+    "login": LoginSettings("deploy", "x", port=2222),
+    "network": "flannel",
+    "closed_ports": (22,),
+    "exempt_namespaces": ("monitoring",),
+    "pods": "10.99.0.0/16",
+    "services": "10.98.0.0/16",
+    "domain": "pai.local",
+    "proxy_mode": "iptables",
+    "swap_allowed": True,
+    "jobs_on_masters": True,
+    "offline": True,
+    "ignored_checks": ("Mem",),
+    "encrypts": False,
+    "audit": AuditLog(enabled=False),
+    "gates": {"WatchList": True},
+    "oidc": TokenProvider("https://id.example", "kubernetes"),
+    "storage_class": StorageClass(),
+    "node_dns": True,
     "driver_by_service": True,
     "pod_security": {"research": "restricted"},
-    "etcd": {"quota-backend-bytes": 1}, "api_server": {"profiling": True}, "kubelet": {"maxPods": 50},
-    "kube_proxy": {"metricsBindAddress": "0.0.0.0:1"}, "containerd": {"restrict_oom_score_adj": True},
-}  # fmt: skip
+    "etcd": {"quota-backend-bytes": 1},
+    "api_server": {"profiling": True},
+    "kubelet": {"maxPods": 50},
+    "kube_proxy": {"metricsBindAddress": "0.0.0.0:1"},
+    "containerd": {"restrict_oom_score_adj": True},
+}
 """Another value of each field of `DeploySettings` than the one a cluster began with."""
 
 
@@ -55,17 +76,28 @@ def running(deployment: Deployment) -> dict[str, HostFacts]:
     for one in deployment.machines:
         master = one in deployment.masters
         cluster = {
-            "pods": settings.pods, "services": settings.services, "domain": settings.domain,
-            "repository": settings.repository, "endpoint": deployment.endpoint,
-        }  # fmt: skip
+            "pods": settings.pods,
+            "services": settings.services,
+            "domain": settings.domain,
+            "repository": settings.repository,
+            "endpoint": deployment.endpoint,
+        }
         values = {
-            "begun": settings.cluster, "done": settings.cluster, "kubernetes": ["/etc/kubernetes/kubelet.conf"],
-            "settings": notes[one.name], "cluster": cluster if master else dict.fromkeys(cluster, ""),
-            "units": {"containerd": "active", "paictl-network": "active"}, "differences": {}, "network": "",
-            "encryption": {"used": settings.encrypts and master, "writer": "key1" if settings.encrypts else "",
-                           "written": "key1" if settings.encrypts else ""},
+            "begun": settings.cluster,
+            "done": settings.cluster,
+            "kubernetes": ["/etc/kubernetes/kubelet.conf"],
+            "settings": notes[one.name],
+            "cluster": cluster if master else dict.fromkeys(cluster, ""),
+            "units": {"containerd": "active", "paictl-network": "active"},
+            "differences": {},
+            "network": "",
+            "encryption": {
+                "used": settings.encrypts and master,
+                "writer": "key1" if settings.encrypts else "",
+                "written": "key1" if settings.encrypts else "",
+            },
             "host": facts("debian", {"others": {"cni": ["/etc/cni/net.d/10-paictl.conflist"]}}),
-        }  # fmt: skip
+        }
         found[one.name] = HostFacts(one, values)
     return found
 
@@ -91,8 +123,9 @@ def test_every_key_of_the_schema_and_every_setting_is_in_the_table() -> None:
     assert all(rule.fact and rule.advice for rule in KEYS if rule.effect is Effect.FIXED)
 
 
-@pytest.mark.parametrize("rule", [one for one in KEYS if one.effect is Effect.FIXED and one.fact != "version"],
-                         ids=lambda one: one.key)  # fmt: skip
+@pytest.mark.parametrize(
+    "rule", [one for one in KEYS if one.effect is Effect.FIXED and one.fact != "version"], ids=lambda one: one.key
+)
 def test_what_a_running_cluster_keeps_is_refused_by_its_key_with_both_values(tmp_path: Path, rule: KeyRule) -> None:
     before = made(tmp_path)
     for name in rule.fields:
@@ -153,8 +186,11 @@ def test_what_the_cluster_keeps_from_now_on_has_no_place_for_secrets(tmp_path: P
     after = changed(made(tmp_path), api_server={"profiling": False})
     parts = list(yaml.safe_load_all(changed_configuration(after, "v1.37.1", ())))
     assert [one["kind"] for one in parts] == [
-        "InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration",
-    ]  # fmt: skip
+        "InitConfiguration",
+        "ClusterConfiguration",
+        "KubeletConfiguration",
+        "KubeProxyConfiguration",
+    ]
     assert "certificateKey" not in parts[0]
     assert {"name": "profiling", "value": "false"} in parts[1]["apiServer"]["extraArgs"]
 

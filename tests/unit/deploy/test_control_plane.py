@@ -74,10 +74,14 @@ def test_paictl_s_own_policy_never_writes_the_content_of_secrets() -> None:
 
 def test_tokens_of_a_provider(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(f"a comment\n{CERTIFICATE}")
-    section = {"issuer_url": "https://id.example", "client_id": "kube",
-               "groups_claim": "groups",
-               "groups_prefix": "id:",
-               "required_claims": {"team": "gpu"}, "ca_file": "ca.pem"}  # fmt: skip
+    section = {
+        "issuer_url": "https://id.example",
+        "client_id": "kube",
+        "groups_claim": "groups",
+        "groups_prefix": "id:",
+        "required_claims": {"team": "gpu"},
+        "ca_file": "ca.pem",
+    }
     data = json.loads(authentication(hardening_of({"oidc": section}, tmp_path).oidc))
     (jwt,) = data["jwt"]
     assert jwt["issuer"] == {"url": "https://id.example", "audiences": ["kube"], "certificateAuthority": CERTIFICATE}
@@ -143,7 +147,7 @@ def test_kubelets_that_have_certificates_of_their_own_are_not_verified(tmp_path:
         (POLICY, "has no rules", "policy.yaml"),
         (POLICY + b"rules: [{level: None}, {level: All}]\n", "rules\\[1\\]", "policy.yaml"),
     ],
-)  # fmt: skip
+)
 def test_a_policy_that_the_api_server_would_not_start_with(
     tmp_path: Path, content: bytes | None, said: str, where: str
 ) -> None:

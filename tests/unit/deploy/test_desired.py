@@ -39,8 +39,15 @@ def deployment(**settings: Any) -> Deployment:
 
 
 def desired(given: Deployment, containerd: str = "2.4.2") -> Desired:
-    names = {"kubeadm": "v1.37.1", "kubelet": "v1.37.1", "kubectl": "v1.37.1", "containerd": containerd, "runc": "v1",
-             "cni-plugins": "v1", "crictl": "v1"}  # fmt: skip
+    names = {
+        "kubeadm": "v1.37.1",
+        "kubelet": "v1.37.1",
+        "kubectl": "v1.37.1",
+        "containerd": containerd,
+        "runc": "v1",
+        "cni-plugins": "v1",
+        "crictl": "v1",
+    }
     rows = [
         Artifact(name, ArtifactKind.BINARY, version, "amd64", "", "0" * 64, name) for name, version in names.items()
     ]
@@ -68,8 +75,9 @@ def test_the_first_master_s_configuration() -> None:
     assert cluster["controlPlaneEndpoint"] == "10.0.0.100:6443"
     assert cluster["apiServer"]["certSANs"] == ["10.0.0.11", "10.0.0.100"]
     assert cluster["etcd"]["local"] == {
-        "extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}], "imageTag": "3.7.0-0",
-    }  # fmt: skip
+        "extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}],
+        "imageTag": "3.7.0-0",
+    }
     assert cluster["dns"] == {"imageTag": "v1"}
     assert parts["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs"
     assert parts["KubeProxyConfiguration"]["mode"] == "nftables"
@@ -175,10 +183,13 @@ def test_where_the_toolkit_looks_is_read_off_its_settings(settings: str, root: s
 @pytest.mark.parametrize(
     ("name", "own"),
     [
-        ("updates/dkms/nvidia.ko.zst", True), ("updates/dkms/nvidia-current.ko", True), ("extra/nvidia.ko", True),
-        ("kernel/drivers/i2c/busses/i2c-nvidia-gpu.ko", False), ("updates/nvidia-fs.ko", False),
+        ("updates/dkms/nvidia.ko.zst", True),
+        ("updates/dkms/nvidia-current.ko", True),
+        ("extra/nvidia.ko", True),
+        ("kernel/drivers/i2c/busses/i2c-nvidia-gpu.ko", False),
+        ("updates/nvidia-fs.ko", False),
     ],
-)  # fmt: skip
+)
 def test_a_driver_on_the_disk_is_seen(tmp_path: Path, name: str, own: bool) -> None:
     gather = load("module_utils/paictl_gather.py")
     path = tmp_path / "6.8.0-86-generic" / name
@@ -198,8 +209,9 @@ def test_toml_is_read_back_as_it_was() -> None:
         ("a", 'x.y"z'): {"t": "q\\ü\n", "l": ["1", "2"], "n": {"b": False}}
     }
     assert tomllib.loads(toml({"version": 3}, tables)) == {
-        "version": 3, "a": {'x.y"z': {"t": "q\\ü\n", "l": ["1", "2"], "n": {"b": False}}},
-    }  # fmt: skip
+        "version": 3,
+        "a": {'x.y"z': {"t": "q\\ü\n", "l": ["1", "2"], "n": {"b": False}}},
+    }
 
 
 def test_workers_get_no_images_of_the_control_plane() -> None:
@@ -287,10 +299,13 @@ def test_the_last_words_of_a_pod_that_asked() -> None:
     assert "nc -w 3 10.200.1.3 8080 " in script
 
 
-@pytest.mark.parametrize(("answers_of_nc", "words"), [
-    ("echo 'HTTP/1.0 200 OK'", ["network-policies-enforced no", "hosts-closed:w1 no"]),
-    ("exit 1", ["network-policies-enforced ok", "hosts-closed:w1 ok"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers_of_nc", "words"),
+    [
+        ("echo 'HTTP/1.0 200 OK'", ["network-policies-enforced no", "hosts-closed:w1 no"]),
+        ("exit 1", ["network-policies-enforced ok", "hosts-closed:w1 ok"]),
+    ],
+)
 def test_a_network_that_obeys_no_policy_is_told_by_a_pod_that_must_not_answer(
     tmp_path: Path, answers_of_nc: str, words: list[str]
 ) -> None:
@@ -353,9 +368,13 @@ NO_PLUGIN = "container runtime network not ready: NetworkReady=false reason:Netw
 
 @pytest.mark.parametrize(
     ("network", "waiting", "lacks"),
-    [("none", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, True), ("none", {"w1": NO_PLUGIN}, False),
-     ("none", {"m1": NO_PLUGIN, "w1": "starts"}, False), ("bridge", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, False)],
-)  # fmt: skip
+    [
+        ("none", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, True),
+        ("none", {"w1": NO_PLUGIN}, False),
+        ("none", {"m1": NO_PLUGIN, "w1": "starts"}, False),
+        ("bridge", {"m1": NO_PLUGIN, "w1": NO_PLUGIN}, False),
+    ],
+)
 def test_only_a_cluster_whose_user_brings_the_network_is_left_without(
     monkeypatch: pytest.MonkeyPatch, network: str, waiting: dict[str, str], lacks: bool
 ) -> None:

@@ -95,9 +95,15 @@ def test_a_containerd_that_takes_no_accounts_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
-    [(None, 0, "cannot be read: No such file"), ("kelp\n", 0o640, "other users can read"), ("", 0o600, "on one line"),
-     ("kelp\ntundra\n", 0o600, "on one line"), ("a\tb", 0o600, "on one line"), (b"\xff\xfe", 0o600, "is not text")],
-)  # fmt: skip
+    [
+        (None, 0, "cannot be read: No such file"),
+        ("kelp\n", 0o640, "other users can read"),
+        ("", 0o600, "on one line"),
+        ("kelp\ntundra\n", 0o600, "on one line"),
+        ("a\tb", 0o600, "on one line"),
+        (b"\xff\xfe", 0o600, "is not text"),
+    ],
+)
 def test_a_password_file_that_cannot_be_used(
     tmp_path: Path, content: str | bytes | None, mode: int, message: str
 ) -> None:
@@ -141,14 +147,25 @@ def test_proxies_reach_both_units_and_their_password_only_root(tmp_path: Path) -
     lines = filled(found[PROXY_VALUES]["content"], deployment).splitlines()
     values = dict(line.split("=", 1) for line in lines[1:])
     assert {name: values[name].strip('"') for name in values if "NO" not in name.upper()} == {
-        "HTTP_PROXY": "http://bo:kelp%2041@p.example:3128", "http_proxy": "http://bo:kelp%2041@p.example:3128",
-        "HTTPS_PROXY": "http://q.example:3128", "https_proxy": "http://q.example:3128",
-    }  # fmt: skip
+        "HTTP_PROXY": "http://bo:kelp%2041@p.example:3128",
+        "http_proxy": "http://bo:kelp%2041@p.example:3128",
+        "HTTPS_PROXY": "http://q.example:3128",
+        "https_proxy": "http://q.example:3128",
+    }
     assert values["NO_PROXY"] == values["no_proxy"]
     assert values["NO_PROXY"].strip('"').split(",") == [
-        "localhost", "127.0.0.1", "::1", ".svc", ".cluster.local", "10.200.0.0/13", "10.192.0.0/13",
-        "10.77.0.0/24", "10.78.1.0/24", "10.77.0.11", ".corp",
-    ]  # fmt: skip
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        ".svc",
+        ".cluster.local",
+        "10.200.0.0/13",
+        "10.192.0.0/13",
+        "10.77.0.0/24",
+        "10.78.1.0/24",
+        "10.77.0.11",
+        ".corp",
+    ]
     for unit in PROXY_UNITS:
         assert found[unit]["content"] == f"{MARK}\n[Service]\nEnvironmentFile={PROXY_VALUES}\n"
         assert found[unit]["mode"] == "0600"  # as the benchmark wants the files of kubelet's unit (4.1.1)

@@ -98,8 +98,13 @@ def quiet(text: str, about: str = "") -> None:
 
 
 def test_a_node_is_emptied_but_for_what_stays() -> None:
-    given = api(pod("web"), pod("daemon", "DaemonSet"), pod("static", "mirror"), pod("done", "Job", "Succeeded"),
-                pod("other", on="w2"))  # fmt: skip
+    given = api(
+        pod("web"),
+        pod("daemon", "DaemonSet"),
+        pod("static", "mirror"),
+        pod("done", "Job", "Succeeded"),
+        pod("other", on="w2"),
+    )
     held = holding(given)
     held.drain(["w1"], quiet)
     assert given.evicted == ["web"]

@@ -160,17 +160,26 @@ def test_the_file_is_what_the_api_server_takes() -> None:
     [
         (True, {"used": False, "writer": "", "written": ""}, ["secrets_encryption: off -> on"]),
         (True, {"used": True, "writer": "identity", "written": ""}, ["secrets_encryption: off -> on"]),
-        (True, {"used": True, "writer": "key2", "written": "key1"},
-         ["secrets_encryption: existing Secrets are written again"]),
+        (
+            True,
+            {"used": True, "writer": "key2", "written": "key1"},
+            ["secrets_encryption: existing Secrets are written again"],
+        ),
         (True, {"used": True, "writer": "key1", "written": "key1"}, []),
         (False, {"used": True, "writer": "key1", "written": "key1"}, ["secrets_encryption: on -> off"]),
-        (False, {"used": False, "writer": "key1", "written": "key1"},
-         ["secrets_encryption: existing Secrets are written again"]),
-        (False, {"used": True, "writer": "identity", "written": ""},
-         ["secrets_encryption: existing Secrets are written again"]),
+        (
+            False,
+            {"used": False, "writer": "key1", "written": "key1"},
+            ["secrets_encryption: existing Secrets are written again"],
+        ),
+        (
+            False,
+            {"used": True, "writer": "identity", "written": ""},
+            ["secrets_encryption: existing Secrets are written again"],
+        ),
         (False, {"used": False, "writer": "", "written": ""}, []),
     ],
-)  # fmt: skip
+)
 def test_what_a_plan_says(wanted: bool, found: dict[str, Any], said: list[str]) -> None:
     facts = HostFacts(Machine("m1", "10.0.0.1", Role.MASTER), {"encryption": found})
     assert [str(one) for one in encryption_changes(wanted, facts, first=True)] == said

@@ -189,9 +189,14 @@ def test_without_prepared_data_nothing_is_exchanged(master: Master) -> None:
 
 def test_what_was_noted_as_applied_is_in_doubt_once_etcd_is_older(master: Master) -> None:
     """Else the next plan says that nothing is to be done about what the backup lacks."""
-    notes = {"network": "mark\n", "storage-class": "\n", "node-dns": "leaving 17\n", "secrets-written": "key2\n",
-             "settings.json": '{"kubelet": {"maxPods": 50}, "kube_proxy": {}, "pod_security": {}}',
-             "kubeadm-done": "lab"}  # fmt: skip
+    notes = {
+        "network": "mark\n",
+        "storage-class": "\n",
+        "node-dns": "leaving 17\n",
+        "secrets-written": "key2\n",
+        "settings.json": '{"kubelet": {"maxPods": 50}, "kube_proxy": {}, "pod_security": {}}',
+        "kubeadm-done": "lab",
+    }
     for name, text in notes.items():
         (master.notes / name).write_text(text)
     for step in ("begin", "prepare", "stop"):

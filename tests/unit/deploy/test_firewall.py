@@ -60,9 +60,20 @@ def test_without_ports_there_are_no_rules(firewall: Any) -> None:
 
 
 def _possible() -> bool:
-    return os.geteuid() == 0 and bool(shutil.which("nft")) and subprocess.run(
-        ["sh", "-c", "ip netns add paictl-nft && ip netns exec paictl-nft nft list ruleset; c=$?; "
-         "ip netns del paictl-nft; exit $c"], capture_output=True).returncode == 0  # fmt: skip
+    return (
+        os.geteuid() == 0
+        and bool(shutil.which("nft"))
+        and subprocess.run(
+            [
+                "sh",
+                "-c",
+                "ip netns add paictl-nft && ip netns exec paictl-nft nft list ruleset; c=$?; "
+                "ip netns del paictl-nft; exit $c",
+            ],
+            capture_output=True,
+        ).returncode
+        == 0
+    )
 
 
 class Hosts:

@@ -191,13 +191,15 @@ PULL = (
 @pytest.mark.parametrize(
     ("log", "said"),
     [
-        (f"{PULL} on 10.77.0.1:53: read udp 10.77.0.11:5->10.77.0.1:53: i/o timeout",
-         "cannot resolve registry.k8s.io by name server 10.77.0.1: images come from there; check it here: "),
+        (
+            f"{PULL} on 10.77.0.1:53: read udp 10.77.0.11:5->10.77.0.1:53: i/o timeout",
+            "cannot resolve registry.k8s.io by name server 10.77.0.1: images come from there; check it here: ",
+        ),
         (f"{PULL}: no such host", "cannot resolve registry.k8s.io: images come from there"),
         (f"{PULL}: no such host\n\t[ERROR Port-6443]: Port 6443 is in use", "[ERROR ImagePull]"),
         ("I will lookup the version\nerror: no such file", "error: no such file"),
     ],
-)  # fmt: skip
+)
 def test_names_that_kubeadm_cannot_resolve_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, said: str
 ) -> None:

@@ -90,7 +90,7 @@ THREE = "m1,10.77.0.11\nm2,10.77.0.12\nm3,10.77.0.13\n"
         (SETTINGS + "deploy: {api_address: 10.77.0.14}\n", THREE, "w1,10.77.0.14\n", "is a machine's address"),
         (SETTINGS + "openpai_kube_network_plugin: weave\n", ONE, OTHER, "weave is not supported"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_become_a_cluster(tmp_path: Path, settings: str, masters: str, workers: str, message: str) -> None:
     with pytest.raises(PaictlError, match=message):
         made(tmp_path, settings, masters, workers)
@@ -140,9 +140,13 @@ def keyed(folder: Path, deploy: str, **lists: str) -> Deployment:
 
 @pytest.mark.parametrize(
     ("written", "user", "address", "port"),
-    [("jump@gw.example:2222", "jump", "gw.example", 2222), ("gw.example", "deploy", "gw.example", 22),
-     ("jump@[fd00::1]:23", "jump", "fd00::1", 23), ("10.0.0.1:24", "deploy", "10.0.0.1", 24)],
-)  # fmt: skip
+    [
+        ("jump@gw.example:2222", "jump", "gw.example", 2222),
+        ("gw.example", "deploy", "gw.example", 22),
+        ("jump@[fd00::1]:23", "jump", "fd00::1", 23),
+        ("10.0.0.1:24", "deploy", "10.0.0.1", 24),
+    ],
+)
 def test_all_machines_are_reached_through_the_bastion(
     tmp_path: Path, written: str, user: str, address: str, port: int
 ) -> None:

@@ -119,11 +119,15 @@ def test_calico_gets_the_network_of_the_pods_and_nothing_else_changes(tmp_path: 
 @pytest.mark.parametrize(
     ("network", "text"),
     [
-        ("flannel", CALICO), ("calico", FLANNEL), ("flannel", ""),
-        ("calico", CALICO.replace("CALICO_IPV4POOL_CIDR", "CALICO_POOL")), ("calico", CALICO + CALICO),
-        ("flannel", FLANNEL.replace("net-conf.json", "settings")), ("flannel", FLANNEL.replace("flanneld", "daemon")),
+        ("flannel", CALICO),
+        ("calico", FLANNEL),
+        ("flannel", ""),
+        ("calico", CALICO.replace("CALICO_IPV4POOL_CIDR", "CALICO_POOL")),
+        ("calico", CALICO + CALICO),
+        ("flannel", FLANNEL.replace("net-conf.json", "settings")),
+        ("flannel", FLANNEL.replace("flanneld", "daemon")),
     ],
-)  # fmt: skip
+)
 def test_a_manifest_of_another_form_is_refused(tmp_path: Path, network: str, text: str) -> None:
     with pytest.raises(PaictlError, match=f"is not a known {network} manifest") as refused:
         _fitted(network, text, tmp_path)

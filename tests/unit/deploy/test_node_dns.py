@@ -46,9 +46,10 @@ def pod(node: str, mark: str = MARK, *, ready: bool = True, waiting: dict[str, s
     """A pod of the cache."""
     state = {"waiting": waiting} if waiting else {"running": {}}
     return {
-        "metadata": {"annotations": {"paictl.io/manifest": mark}}, "spec": {"nodeName": node},
+        "metadata": {"annotations": {"paictl.io/manifest": mark}},
+        "spec": {"nodeName": node},
         "status": {"containerStatuses": [{"ready": ready, "state": state}]},
-    }  # fmt: skip
+    }
 
 
 class Api:
@@ -82,12 +83,15 @@ def site(tmp_path: Path, wanted: bool, first: dict[str, Any], other: dict[str, A
     states = {"m1": first, "w1": other or {"state": "", "unit": bool(first.get("unit")), "users": []}}
     played: list[Any] = []
     return SimpleNamespace(
-        desired=SimpleNamespace(deployment=deployment), machines=deployment.machines, timeout=0.0, played=played,
+        desired=SimpleNamespace(deployment=deployment),
+        machines=deployment.machines,
+        timeout=0.0,
+        played=played,
         facts={one.name: HostFacts(one, {"node_dns": states[one.name]}) for one in deployment.machines},
         play=lambda name, _, machines, variables: played.append(
             (name, variables["paictl_dns"], [one.name for one in machines])
         ),
-    )  # fmt: skip
+    )
 
 
 def planned(made: Any) -> dict[str, list[str]]:
@@ -226,8 +230,12 @@ def test_only_ready_pods_of_this_manifest_count() -> None:
 
 
 def test_an_upgrade_gives_it_the_image_of_coredns() -> None:
-    for images, wanted in (({}, ""), ({"node_dns": IMAGE}, ""), ({"node_dns": "r/coredns:v1"}, IMAGE),
-                           ({"node_dns": "r/coredns:v1", "coredns": ""}, "")):  # fmt: skip
+    for images, wanted in (
+        ({}, ""),
+        ({"node_dns": IMAGE}, ""),
+        ({"node_dns": "r/coredns:v1"}, IMAGE),
+        ({"node_dns": "r/coredns:v1", "coredns": ""}, ""),
+    ):
         client: Any = Api(**images)
         assert outdated_image(client) == wanted
 

@@ -149,9 +149,10 @@ def test_what_a_host_has_in_its_pack_is_not_packed_again(tmp_path: Path) -> None
         artifacts[name] = Artifact(name, ArtifactKind.BINARY, "v1", "amd64", "", f"{name:0<64}", name)
     archive = SimpleNamespace(name="etcd.tar", artifact=artifacts["etcd"], is_for=lambda _: True)
     desired: Any = SimpleNamespace(
-        programs=lambda: [{"name": "kubelet", "file": "kubelet"}], archives=[archive],
+        programs=lambda: [{"name": "kubelet", "file": "kubelet"}],
+        archives=[archive],
         artifacts=SimpleNamespace(need=artifacts.__getitem__, file=lambda one: tmp_path / one.path),
-    )  # fmt: skip
+    )
     machine = Machine("w1", "10.0.0.1", Role.WORKER)
 
     def packed(*there: str) -> bool:

@@ -70,9 +70,11 @@ def site(tmp_path: Path, wanted: dict[str, str], *, joined: bool = True) -> Any:
     deployment = replace(deployment, settings=replace(deployment.settings, pod_security=wanted))
     values = {"done": "pai", "kubernetes": ["/etc/kubernetes/kubelet.conf"]} if joined else {}
     return SimpleNamespace(
-        desired=SimpleNamespace(deployment=deployment, version=VERSION), machines=deployment.machines, cluster="pai",
+        desired=SimpleNamespace(deployment=deployment, version=VERSION),
+        machines=deployment.machines,
+        cluster="pai",
         facts={one.name: HostFacts(one, {"differences": {}, **values}) for one in deployment.machines},
-    )  # fmt: skip
+    )
 
 
 def applied(api: Api, tmp_path: Path, wanted: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> bool:
@@ -91,10 +93,14 @@ def test_labels_come_change_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     api = Api(research={"labels": {"team": "vision", f"{PREFIX}/enforce": "privileged"}}, default={})
     assert applied(api, tmp_path, {"research": "restricted", "new": "baseline"}, monkeypatch)
     assert api.labels("research") == {
-        "team": "vision", f"{PREFIX}/enforce": "restricted", f"{PREFIX}/enforce-version": "v1.37",
-        f"{PREFIX}/audit": "restricted", f"{PREFIX}/audit-version": "v1.37",
-        f"{PREFIX}/warn": "restricted", f"{PREFIX}/warn-version": "v1.37",
-    }  # fmt: skip
+        "team": "vision",
+        f"{PREFIX}/enforce": "restricted",
+        f"{PREFIX}/enforce-version": "v1.37",
+        f"{PREFIX}/audit": "restricted",
+        f"{PREFIX}/audit-version": "v1.37",
+        f"{PREFIX}/warn": "restricted",
+        f"{PREFIX}/warn-version": "v1.37",
+    }
     assert api.labels("new")[f"{PREFIX}/enforce"] == "baseline"
     assert api.namespaces["new"]["metadata"]["annotations"] == {OURS: "baseline"}
     assert set(api.patched) == {"research", "new"}
@@ -156,8 +162,9 @@ def test_a_plan_says_what_a_new_cluster_gets_and_what_changes_on_one_that_runs(t
 
     assert said({"research": "restricted"}) == []
     assert said({"research": "baseline", "old": "baseline"}) == [
-        "old: baseline -> -", "research: baseline -> restricted"
-    ]  # fmt: skip
+        "old: baseline -> -",
+        "research: baseline -> restricted",
+    ]
     assert said(None) == ["research: - -> restricted"]  # a note of an earlier paictl
     assert changed_sections(made(tmp_path), HostFacts(first, {"settings": json.dumps(_without(tmp_path))})) == {}
     restored = {name: _without(tmp_path)[name] for name in ("kubelet", *CONTROL_PLANE)} | {"restored": True}
@@ -192,12 +199,17 @@ def test_a_namespace_that_enforces_something_else_is_reported() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("kube-system", "belongs to the system"), ("kube-flannel", "belongs to the system"),
-        ("paictl-system", "belongs to the system"), ("local-path-storage", "belongs to the system"),
-        ("paictl-jobs", "has a key of its own"), ("Research", "is no namespace"), ("a.b", "is no namespace"),
-        ("-a", "is no namespace"), ("a" * 64, "is no namespace"),
+        ("kube-system", "belongs to the system"),
+        ("kube-flannel", "belongs to the system"),
+        ("paictl-system", "belongs to the system"),
+        ("local-path-storage", "belongs to the system"),
+        ("paictl-jobs", "has a key of its own"),
+        ("Research", "is no namespace"),
+        ("a.b", "is no namespace"),
+        ("-a", "is no namespace"),
+        ("a" * 64, "is no namespace"),
     ],
-)  # fmt: skip
+)
 def test_other_namespaces_are_refused_with_their_place(tmp_path: Path, name: str, error: str) -> None:
     with pytest.raises(PaictlError, match=error) as caught:
         made(tmp_path, f"{HEAD}  pod_security:\n    research: baseline\n    {name}: baseline\n")

@@ -42,10 +42,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.seen.append((self.path, given))
         here = f"http://{self.headers['Host']}"
         challenge, good = {
-            "basic": ('Basic realm="x"', BASIC), "closed": ('Basic realm="x"', "nobody"),
+            "basic": ('Basic realm="x"', BASIC),
+            "closed": ('Basic realm="x"', "nobody"),
             "bearer": (f'Bearer realm="{here}/token",service="lab"', "Bearer t0ken"),
-            "evil": ('Bearer realm="file:///etc/passwd"', "nobody"), "token": ('Basic realm="x"', BASIC),
-        }.get(place, ("", ""))  # fmt: skip
+            "evil": ('Bearer realm="file:///etc/passwd"', "nobody"),
+            "token": ('Basic realm="x"', BASIC),
+        }.get(place, ("", ""))
         status = {"moved": 302, "broken": 503}.get(place, 200 if given == good else 401)
         self.send_response(status)
         if status == 401:
@@ -121,13 +123,17 @@ def test_networks_without_a_proxy_are_those_of_the_file(tmp_path: Path) -> None:
 def test_each_account_is_tried_where_containerd_pulls() -> None:
     account = RegistryAccount("bo", WORD)
     settings = DeploySettings(
-        LoginSettings("ops", "x"), mirrors={"docker.io": ("http://m.example:5000/hub",)}, insecure=("plain.example",),
+        LoginSettings("ops", "x"),
+        mirrors={"docker.io": ("http://m.example:5000/hub",)},
+        insecure=("plain.example",),
         accounts=dict.fromkeys(("m.example:5000", "plain.example", "r.example", "docker.io"), account),
-    )  # fmt: skip
+    )
     assert {one["host"]: one["url"] for one in accounts_to_try(settings)} == {
-        "m.example:5000": "http://m.example:5000/hub/v2/", "plain.example": "http://plain.example/v2/",
-        "r.example": "https://r.example/v2/", "docker.io": "https://registry-1.docker.io/v2/",
-    }  # fmt: skip
+        "m.example:5000": "http://m.example:5000/hub/v2/",
+        "plain.example": "http://plain.example/v2/",
+        "r.example": "https://r.example/v2/",
+        "docker.io": "https://registry-1.docker.io/v2/",
+    }
 
 
 class Machines:

@@ -165,13 +165,16 @@ MARKED = daemon(**{"paictl.io/manifest": "mark of 2025"})
     [
         ({}, {}, {"storage-class": "", "node-dns": ""}),
         ({"storage-class": "restored", "node-dns": "restored"}, {}, {"storage-class": "", "node-dns": ""}),
-        ({"storage-class": ""}, {"local_path": OURS, "node_dns": MARKED},
-         {"storage-class": "restored", "node-dns": "mark of 2025"}),
+        (
+            {"storage-class": ""},
+            {"local_path": OURS, "node_dns": MARKED},
+            {"storage-class": "restored", "node-dns": "mark of 2025"},
+        ),
         ({}, {"local_path": {"metadata": {}}, "node_dns": daemon()}, {"storage-class": "", "node-dns": "restored"}),
         ({"node-dns": "leaving 17"}, {"node_dns": MARKED}, {"storage-class": "", "node-dns": "leaving 17"}),
         ({"node-dns": "leaving 17"}, {}, {"storage-class": "", "node-dns": ""}),
     ],
-)  # fmt: skip
+)
 def test_the_first_master_notes_what_the_restored_cluster_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], objects: Any, noted: dict[str, str]
 ) -> None:
@@ -255,9 +258,13 @@ def test_a_backup_comes_from_the_first_master_that_can(
     lists = tmp_path / "lists"
     lists.mkdir()
     made = backup(
-        deployment(lists, masters=3), SshOptions(), tmp_path / "b.tar.gz", PushedConfig(4, {"layout.yaml": "x: 1\n"}),
-        lambda: datetime(2026, 9, 1, 12, tzinfo=UTC), lambda *_: None,
-    )  # fmt: skip
+        deployment(lists, masters=3),
+        SshOptions(),
+        tmp_path / "b.tar.gz",
+        PushedConfig(4, {"layout.yaml": "x: 1\n"}),
+        lambda: datetime(2026, 9, 1, 12, tzinfo=UTC),
+        lambda *_: None,
+    )
     assert asked == [("save", "m1"), ("save", "m2"), ("tidy", "m2")]
     assert read_backup(made.path) == made
     about = made.manifest

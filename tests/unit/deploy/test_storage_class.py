@@ -67,10 +67,12 @@ def site(tmp_path: Path, wanted: StorageClass | None, applied: str, played: list
     deployment = replace(deployment, settings=replace(deployment.settings, storage_class=wanted))
     values = {"storage": applied, "differences": {}}
     return SimpleNamespace(
-        desired=SimpleNamespace(deployment=deployment), machines=deployment.machines, timeout=0.0,
+        desired=SimpleNamespace(deployment=deployment),
+        machines=deployment.machines,
+        timeout=0.0,
         facts={one.name: HostFacts(one, values) for one in deployment.machines},
         play=lambda *given: (played if played is not None else []).append(given),
-    )  # fmt: skip
+    )
 
 
 def planned(made: Any) -> dict[str, list[str]]:

@@ -19,8 +19,10 @@ from paictl.plan.run import PhaseStatus, carry_out
 from tests.unit.deploy.test_desired import desired
 from tests.unit.deploy.test_draining import Api, cordoned, node, pod
 
-HOSTS = (*(Machine(f"m{i}", f"10.0.0.1{i}", Role.MASTER) for i in (1, 2)),
-         *(Machine(f"w{i}", f"10.0.0.2{i}", Role.WORKER) for i in (1, 2, 3)))  # fmt: skip
+HOSTS = (
+    *(Machine(f"m{i}", f"10.0.0.1{i}", Role.MASTER) for i in (1, 2)),
+    *(Machine(f"w{i}", f"10.0.0.2{i}", Role.WORKER) for i in (1, 2, 3)),
+)
 OLD, NEW = "v1.37.0", "v1.37.1"
 
 
@@ -57,10 +59,12 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
         one["status"] = {"nodeInfo": {"kubeletVersion": OLD}, "conditions": [{"type": "Ready", "status": "True"}]}
     made = Api(nodes, {"web": pod("web", on="w2")})
     parts = [
-        {"metadata": {"labels": {"component": "kube-apiserver"}},
-         "spec": {"nodeName": name, "containers": [{"image": f"r/kube-apiserver:{OLD}"}]}}
+        {
+            "metadata": {"labels": {"component": "kube-apiserver"}},
+            "spec": {"nodeName": name, "containers": [{"image": f"r/kube-apiserver:{OLD}"}]},
+        }
         for name in ("m1", "m2")
-    ]  # fmt: skip
+    ]
     monkeypatch.setattr(draining, "_POLL", 0.0)
     monkeypatch.setattr(upgrading, "known_access", lambda _: True)
     monkeypatch.setattr(upgrading, "api", lambda _: made)
@@ -95,10 +99,13 @@ def test_masters_one_by_one_and_workers_in_batches(api: Api) -> None:
     site = Playing(api)
     assert set(run(work(site)).values()) == {PhaseStatus.DONE}
     assert site.played == [
-        ("upgrade_master", "m1", "apply"), ("upgrade_machine", "m1"),
-        ("upgrade_master", "m2", "node"), ("upgrade_machine", "m2"),
-        ("upgrade_machine", "w1", "w2", "node"), ("upgrade_machine", "w3", "node"),
-    ]  # fmt: skip
+        ("upgrade_master", "m1", "apply"),
+        ("upgrade_machine", "m1"),
+        ("upgrade_master", "m2", "node"),
+        ("upgrade_machine", "m2"),
+        ("upgrade_machine", "w1", "w2", "node"),
+        ("upgrade_machine", "w3", "node"),
+    ]
     assert api.evicted == ["web"]
     assert not any(cordoned(api, one.name) for one in HOSTS)
 
@@ -150,6 +157,9 @@ def test_kubeadm_s_configuration_gets_its_new_tags_right_before_it_is_applied_an
     assert set(run(work(site)).values()) == {PhaseStatus.DONE}
     applying = [] if applied else [("retag",), ("upgrade_master", "m1", "apply")]
     assert site.played[: len(applying) + 3] == [
-        *applying, ("upgrade_machine", "m1"), ("upgrade_master", "m2", "node"), ("upgrade_machine", "m2"),
-    ]  # fmt: skip
+        *applying,
+        ("upgrade_machine", "m1"),
+        ("upgrade_master", "m2", "node"),
+        ("upgrade_machine", "m2"),
+    ]
     assert ("retag",) not in site.played[1:]

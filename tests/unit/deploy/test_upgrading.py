@@ -27,10 +27,12 @@ def seen(**nodes: str) -> UpgradeFacts:
         for name, tag in (("kube-apiserver", "v1.37.1"), ("kube-scheduler", "v1.37.0"), ("etcd", "3.7.0-0"))
     ]
     found = {
-        name: {"metadata": {"annotations": {MARK: UPGRADE.name} if name == "w1" else None},
-               "status": {"nodeInfo": {"kubeletVersion": version}}}
+        name: {
+            "metadata": {"annotations": {MARK: UPGRADE.name} if name == "w1" else None},
+            "status": {"nodeInfo": {"kubeletVersion": version}},
+        }
         for name, version in nodes.items()
-    }  # fmt: skip
+    }
     proxy = {"spec": {"template": {"spec": image("kube-proxy", "v1.37.0")}}}
     return UpgradeFacts(found, pods, {"kubernetesVersion": "v1.37.0"}, proxy)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -43,47 +42,11 @@ from paictl.workload.lentorder import HALF_LIFE, DecayedUse
 from paictl.workload.reservations import Repeat, Reservation, ReservationError, Reservations
 from paictl.workload.sharing import read_sharing
 from paictl.workload.windows import Window, Windows
-from tests.unit.extender.abilities_drawn import CELLS, LEAVES, NODES, SAYS, VCS, drawn
+from tests.unit.extender.abilities_drawn import CELLS, LEAVES, NODES, SAYS, VCS, GangRun, UseBefore, drawn
 from tests.unit.extender.harness import Harness, gang
 
 HOUR: Final = 3600
 BEGIN: Final = datetime(2026, 11, 25, tzinfo=UTC).timestamp()
-
-
-@dataclass
-class GangRun:
-    """A gang and how far it is."""
-
-    pods: list[Json]
-    vc: str
-    user: str
-    priority: int
-    limit: int | None
-    """Seconds; None for none."""
-    lazy: bool = False
-    reservation: str = ""
-    began: float | None = None
-    """When the first of its containers did."""
-    going: bool = False
-    """Whether one of its pods was evicted: all go."""
-
-    @property
-    def bound(self) -> list[Json]:
-        return [pod for pod in self.pods if pod["spec"].get("nodeName")]
-
-    @property
-    def devices(self) -> int:
-        return sum(int(pod["leaves"]) for pod in self.pods)
-
-
-@dataclass
-class UseBefore:
-    """What was used before a pod was asked about."""
-
-    held: Counter[tuple[str, str]]
-    """Devices of gangs with a guarantee by (virtual cluster, user)."""
-    places: Counter[tuple[str, bool]]
-    """Devices of all places by virtual cluster, and whether guaranteed; those of victims count for who gets them."""
 
 
 class AbilitiesWorld:
@@ -99,9 +62,12 @@ class AbilitiesWorld:
         self.drawn = drawn(self.dice)
         self.rules = read_sharing(self.drawn.section)
         options = DoorOptions(
-            rules=Rules(skus=self.spec.sku_types), sharing=self.rules, heal_after=self.drawn.heal_after,
-            bad_device_deadline=self.drawn.bad_device_deadline, longest_grace=self.drawn.longest_grace,
-        )  # fmt: skip
+            rules=Rules(skus=self.spec.sku_types),
+            sharing=self.rules,
+            heal_after=self.drawn.heal_after,
+            bad_device_deadline=self.drawn.bad_device_deadline,
+            longest_grace=self.drawn.longest_grace,
+        )
         self.harness = self.harness_type(self.spec, options)
         self.harness.now = BEGIN
         self.gangs: dict[str, GangRun] = {}
@@ -141,9 +107,15 @@ class AbilitiesWorld:
     def step(self) -> None:
         """One operation, and what must hold after it."""
         operations: dict[Callable[[], None], float] = {
-            self.arrive: 10, self.schedule: 12, self.begin: 6, self.end: 3, self.leave: 6, self.reconcile: 6,
-            self.wait: 6, self.kill: 1,
-        }  # fmt: skip
+            self.arrive: 10,
+            self.schedule: 12,
+            self.begin: 6,
+            self.end: 3,
+            self.leave: 6,
+            self.reconcile: 6,
+            self.wait: 6,
+            self.kill: 1,
+        }
         if not self.drawn.calm:
             operations |= {self.fail: 1, self.heal: 2, self.wear: 1, self.window: 1, self.reserve: 1, self.cancel: 0.5}
         operations |= self.more()
@@ -166,9 +138,10 @@ class AbilitiesWorld:
         unlimited = self.dice.random() < (0.02 if self.drawn.calm else 0.25)  # beside it, no start can be promised
         limit = None if unlimited else self.dice.choice((HOUR, 2 * HOUR, 6 * HOUR))
         named = [
-            one.name for one in self.reservations
+            one.name
+            for one in self.reservations
             if one.nodes or (one.vc == vc and one.leaves == leaves and priority >= 0)
-        ]  # fmt: skip
+        ]
         reservation = self.dice.choice(named) if named and self.dice.random() < 0.5 else ""
         more = {"lazyPreemptionEnable": self.dice.random() < 0.2}
         if pods > 1 and self.dice.random() < 0.5:
@@ -198,9 +171,12 @@ class AbilitiesWorld:
     def schedule(self) -> None:
         """kube-scheduler asks about some of those that wait, in any order."""
         waiting = [
-            (run, pod) for run in self.gangs.values() if not run.going
-            for pod in run.pods if not pod["spec"].get("nodeName")
-        ]  # fmt: skip
+            (run, pod)
+            for run in self.gangs.values()
+            if not run.going
+            for pod in run.pods
+            if not pod["spec"].get("nodeName")
+        ]
         for run, pod in self.dice.sample(waiting, min(len(waiting), 6)):
             before = self.used_devices()
             name = pod["metadata"]["name"].rpartition("-")[0]
@@ -305,9 +281,12 @@ class AbilitiesWorld:
         now = Millis(round(1000 * self.harness.now))
         kept = tuple(one for one in self.windows.all if one.end > now)[-1:]
         new = Window(
-            f"w{self.stats['window']}", nodes, Millis(round(1000 * start)), Millis(round(1000 * end)),
+            f"w{self.stats['window']}",
+            nodes,
+            Millis(round(1000 * start)),
+            Millis(round(1000 * end)),
             hold=self.dice.random() < 0.2,
-        )  # fmt: skip
+        )
         self.windows = Windows((*kept, new))
         self.tell()
 
@@ -320,14 +299,19 @@ class AbilitiesWorld:
         if self.dice.random() < 0.7:
             vc = self.dice.choice("AAC")
             new = Reservation(
-                name, Millis(round(1000 * start)), Millis(round(1000 * end)), vc=vc, cells=self.dice.choice((1, 2)),
-                cell_type="NODE", leaf_type="", leaves=LEAVES, repeat=repeat,
-            )  # fmt: skip
+                name,
+                Millis(round(1000 * start)),
+                Millis(round(1000 * end)),
+                vc=vc,
+                cells=self.dice.choice((1, 2)),
+                cell_type="NODE",
+                leaf_type="",
+                leaves=LEAVES,
+                repeat=repeat,
+            )
         else:
             nodes = (self.dice.choice(NODES),)
-            new = Reservation(
-                name, Millis(round(1000 * start)), Millis(round(1000 * end)), nodes=nodes, repeat=repeat
-            )  # fmt: skip
+            new = Reservation(name, Millis(round(1000 * start)), Millis(round(1000 * end)), nodes=nodes, repeat=repeat)
         kept = [one for one in self.reservations.current(self.millis()) if one.vc != new.vc][-1:]
         try:
             self.reservations = Reservations(tuple(kept)).added(new, self.millis(), NODES)

@@ -45,9 +45,12 @@ def gang(name: str, pods: int, leaves: int, vc: str = "A", priority: int = 0, **
     """All pods of an affinity group."""
     members = [{"podNumber": pods, "leafCellNumber": leaves}]
     asked = {
-        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
-        "affinityGroup": {"name": f"default/{name}", "members": members}, **more,
-    }  # fmt: skip
+        "virtualCluster": vc,
+        "priority": priority,
+        "leafCellNumber": leaves,
+        "affinityGroup": {"name": f"default/{name}", "members": members},
+        **more,
+    }
     return [pod(f"{name}-{i}", asked) for i in range(pods)]
 
 

@@ -16,8 +16,8 @@ from paictl.scheduler.defrag import RoomPlan, RoomRequest, RunningGang, find_roo
 from paictl.scheduler.wire import BIND_INFO, ISOLATION
 from paictl.units import Millis
 from paictl.workload.windows import Window, Windows
-from tests.unit.extender.abilities import AbilitiesWorld, GangRun
-from tests.unit.extender.abilities_drawn import NODES, VCS
+from tests.unit.extender.abilities import AbilitiesWorld
+from tests.unit.extender.abilities_drawn import NODES, VCS, GangRun
 
 PATIENCE: Final = 6 * 3600
 """Seconds that a gang may take to come back."""

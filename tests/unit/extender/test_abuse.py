@@ -33,9 +33,24 @@ def caller(harness: Harness) -> Iterator[Caller]:
 
 
 NONSENSE: tuple[Any, ...] = (
-    None, True, 0, -1, 1 << 70, 1.5, "", "x", "\x00", "n" * 5000, [], [None], {}, {"a": {}}, [[[]]],
-    {"metadata": None}, {"name": {}},
-)  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    1 << 70,
+    1.5,
+    "",
+    "x",
+    "\x00",
+    "n" * 5000,
+    [],
+    [None],
+    {},
+    {"a": {}},
+    [[[]]],
+    {"metadata": None},
+    {"name": {}},
+)
 
 
 def mutated(dice: random.Random, value: Any, depth: int = 0) -> Any:
@@ -67,9 +82,18 @@ def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(
         if dice.random() < 0.8:
             harness.create(made)
         if dice.random() < 0.4:
-            made["metadata"]["annotations"] = {"hivedscheduler.microsoft.com/pod-scheduling-spec": dice.choice(
-                ["{", "[" * 3000, "virtualCluster: A\nleafCellNumber: .inf", "&a [*a]", "!!python/object:x {}", "\t"]
-            )}  # fmt: skip
+            made["metadata"]["annotations"] = {
+                "hivedscheduler.microsoft.com/pod-scheduling-spec": dice.choice(
+                    [
+                        "{",
+                        "[" * 3000,
+                        "virtualCluster: A\nleafCellNumber: .inf",
+                        "&a [*a]",
+                        "!!python/object:x {}",
+                        "\t",
+                    ]
+                )
+            }
         verb = dice.choice(VERBS)
         body: Any = {
             "filter": {"Pod": made, "Nodes": None, "NodeNames": NODES},
@@ -157,10 +181,19 @@ def test_a_body_that_drips_is_ended_however_it_was_answered(harness: Harness, mo
 
 
 PATHS = (
-    "/", "/healthz", "/readyz", "/metrics", "/v1/picture", "/v1/inspect/affinitygroups/", "/v1/inspect/clusterstatus",
-    "/v1/inspect/clusterstatus/physicalcluster", "/v1/inspect/clusterstatus/virtualclusters/",
-    "/v1/inspect/clusterstatus/virtualclusters/A", "/v1/explain/pods/default/good-0", "/v1/extender/filter",
-)  # fmt: skip
+    "/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/v1/picture",
+    "/v1/inspect/affinitygroups/",
+    "/v1/inspect/clusterstatus",
+    "/v1/inspect/clusterstatus/physicalcluster",
+    "/v1/inspect/clusterstatus/virtualclusters/",
+    "/v1/inspect/clusterstatus/virtualclusters/A",
+    "/v1/explain/pods/default/good-0",
+    "/v1/extender/filter",
+)
 ODD = ("%00", "%2e%2e/", "//", "%ff", "%", "%zz", "?a=b&a", ";", "\\", "%0d%0aX:y", "~", "A" * 3000, "%E4%BD%A0", "#x")
 
 

@@ -63,7 +63,7 @@ TEMPLATE = "ResourceClaimTemplate"
         (changed(CLAIMED, TEMPLATE, COUNT, 2), "devices: claims, which the kubelet enforces (cells: 2)"),
         ({"Pod": documents(CLAIMED)["Pod"]}, "claims (ResourceClaimTemplate some-gpus: not in the file"),
     ],
-)  # fmt: skip
+)
 def test_door_and_devices_are_said(
     found: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,10 +87,13 @@ def test_door_and_devices_are_said(
             changed(CLAIMED, "Pod", "spec.resourceClaims.0", {"name": "cells", "resourceClaimName": "mine"}),
             "for this pod alone",
         ),
-        (changed(CLAIMED, "Pod", "metadata.labels", {"paictl.io/virtual-cluster": "a", "paictl.io/leaf-cells": "4"}) |
-         {"None": {"kind": "Pod", "metadata": {"name": "x"}}}, "it does not ask for this scheduler"),
+        (
+            changed(CLAIMED, "Pod", "metadata.labels", {"paictl.io/virtual-cluster": "a", "paictl.io/leaf-cells": "4"})
+            | {"None": {"kind": "Pod", "metadata": {"name": "x"}}},
+            "it does not ask for this scheduler",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_no_door_or_kubelet_would_take_is_named(
     found: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

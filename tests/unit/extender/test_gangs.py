@@ -45,9 +45,11 @@ def test_a_gang_label_in_two_namespaces_makes_two_gangs_that_say_so(harness: Har
     for space, number in (("default", 2), ("other", 1)):
         for i in range(number):
             labels = {
-                "paictl.io/virtual-cluster": "A", "paictl.io/group": "g", "paictl.io/group-size": "3",
+                "paictl.io/virtual-cluster": "A",
+                "paictl.io/group": "g",
+                "paictl.io/group-size": "3",
                 "paictl.io/leaf-cells": "1",
-            }  # fmt: skip
+            }
             come(harness, pod(f"{space}-{i}", None, namespace=space, labels=labels))
     pass_time(harness, 90)
     assert "2 of 3 were seen (group default/g)" in messages(harness, "default-0")[0]

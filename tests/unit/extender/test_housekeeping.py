@@ -54,8 +54,10 @@ def test_a_gang_is_queued_again_when_the_claims_of_its_place_are_freed(harness: 
     server, names = PlayedServer(), [f"full-{at}" for at in range(3)]
     claims = PodClaims(
         server,  # type: ignore[arg-type]
-        ClaimOptions((CLASS,), (CLASS,)), door.promised_indexes(harness.core.book.engine.state), lambda: harness.now,
-    )  # fmt: skip
+        ClaimOptions((CLASS,), (CLASS,)),
+        door.promised_indexes(harness.core.book.engine.state),
+        lambda: harness.now,
+    )
     nodes = {made["metadata"]["name"]: harness.run(made) for made in gang("full", 3, 4)}
     for name in names:
         claim = server.add(name, f"uid-{name}", 4)

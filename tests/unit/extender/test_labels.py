@@ -26,17 +26,29 @@ def shaped(kind: str, owner: str, labels: Json, *, api: str = "batch/v1", **limi
     return {
         "metadata": about,
         "spec": {"containers": [{"name": "c", "resources": {"limits": amounts or {"nvidia.com/gpu": "8"}}}]},
-    }  # fmt: skip
+    }
 
 
 OURS = {"paictl.io/virtual-cluster": "vision", "paictl.io/group-size": "4"}
-JOB = {"batch.kubernetes.io/job-name": "train", "batch.kubernetes.io/controller-uid": UID, "job-name": "train",
-       "batch.kubernetes.io/job-completion-index": "2", "controller-uid": UID}  # fmt: skip
-KUBEFLOW = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-type": "worker",
-            "training.kubeflow.org/replica-index": "0"}  # fmt: skip
-JOBSET = {"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/jobset-uid": UID,
-          "jobset.sigs.k8s.io/replicatedjob-name": "node", "jobset.sigs.k8s.io/job-index": "0",
-          "jobset.sigs.k8s.io/restart-attempt": "0"}  # fmt: skip
+JOB = {
+    "batch.kubernetes.io/job-name": "train",
+    "batch.kubernetes.io/controller-uid": UID,
+    "job-name": "train",
+    "batch.kubernetes.io/job-completion-index": "2",
+    "controller-uid": UID,
+}
+KUBEFLOW = {
+    "training.kubeflow.org/job-name": "train",
+    "training.kubeflow.org/replica-type": "worker",
+    "training.kubeflow.org/replica-index": "0",
+}
+JOBSET = {
+    "jobset.sigs.k8s.io/jobset-name": "train",
+    "jobset.sigs.k8s.io/jobset-uid": UID,
+    "jobset.sigs.k8s.io/replicatedjob-name": "node",
+    "jobset.sigs.k8s.io/job-index": "0",
+    "jobset.sigs.k8s.io/restart-attempt": "0",
+}
 TRAINJOB = JOBSET | {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 SHAPES = {
     "Job": (shaped("Job", "train", OURS | JOB), "team/train.0a1b2c3d"),
@@ -136,11 +148,12 @@ MIXED = ClusterSpec.from_mapping(
                 ],
             },
             "narrow": {
-                "virtualCells": [{"cellType": "UNO-NODE", "cellNumber": 2}], "pinnedCells": [{"pinnedCellId": "own"}],
+                "virtualCells": [{"cellType": "UNO-NODE", "cellNumber": 2}],
+                "pinnedCells": [{"pinnedCellId": "own"}],
             },
         },
     }
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(

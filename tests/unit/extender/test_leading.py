@@ -50,9 +50,12 @@ def asked_again(harness: Harness) -> None:
 
 
 DUE: dict[str, Callable[[Harness], None]] = {
-    "preemption": preemption, "unfinished gang": unfinished_gang, "window": window, "lost member": lost_member,
+    "preemption": preemption,
+    "unfinished gang": unfinished_gang,
+    "window": window,
+    "lost member": lost_member,
     "asked again": asked_again,
-}  # fmt: skip
+}
 
 
 def deeds(harness: Harness) -> list[str]:

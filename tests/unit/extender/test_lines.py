@@ -90,8 +90,14 @@ def test_a_line_has_the_gangs_that_are_complete_by_priority_and_age(seed: int) -
     for number in range(rng.randrange(1, 12)):
         size, shape = rng.randrange(1, 4), {"priority": rng.randrange(3), "vc": rng.choice("AB")}
         for pod in range(size if rng.randrange(4) else size - 1):
-            request = PodRequest(f"u{number}-{pod}", f"p{pod}", group=f"g{number}", leaf_number=1,
-                                 members=((1, size),), **shape)  # type: ignore[arg-type] # fmt: skip
+            request = PodRequest(
+                f"u{number}-{pod}",
+                f"p{pod}",
+                group=f"g{number}",
+                leaf_number=1,
+                members=((1, size),),
+                **shape,  # type: ignore[arg-type]
+            )
             entry = PodEntry(PodRef("default", request.name, request.uid), reading=SimpleNamespace(request=request))  # type: ignore[arg-type]
             entry.created, entry.limit = f"2026-12-0{rng.randrange(1, 4)}", rng.choice((None, Millis(5), Millis(7)))
             for flaw in ("deleting", "gated", "runs"):

@@ -44,13 +44,29 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
     rules = made(delete_after=math.inf)["ClusterRole", "hivedscheduler-extender"]["rules"]
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        ("nodes", "list"), ("nodes", "watch"), ("nodes", "patch"),
-        ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
-        ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"), ("pods", "delete"),
-        ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
-        ("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("namespaces", "list"), ("namespaces", "watch"),
-        ("podgroups", "list"), ("podgroups", "watch"), ("podgroups/status", "patch"),
-    }  # fmt: skip
+        ("nodes", "list"),
+        ("nodes", "watch"),
+        ("nodes", "patch"),
+        ("pods", "get"),
+        ("pods", "list"),
+        ("pods", "watch"),
+        ("pods", "patch"),
+        ("pods/binding", "create"),
+        ("pods/eviction", "create"),
+        ("pods/status", "patch"),
+        ("pods", "delete"),
+        ("events", "create"),
+        ("events", "get"),
+        ("events", "patch"),
+        ("poddisruptionbudgets", "list"),
+        ("tokenreviews", "create"),
+        ("subjectaccessreviews", "create"),
+        ("namespaces", "list"),
+        ("namespaces", "watch"),
+        ("podgroups", "list"),
+        ("podgroups", "watch"),
+        ("podgroups/status", "patch"),
+    }
     more = made(delete_after=60)
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]} in more[
         "ClusterRole", "hivedscheduler-extender"
@@ -104,8 +120,9 @@ def test_both_show_each_other_certificates_and_keys_are_in_secrets_only() -> Non
         for volumes in [one["spec"]["template"]["spec"]["volumes"]]
     }
     assert mounted == {
-        "hivedscheduler": ["hivedscheduler-client-tls"], "hivedscheduler-extender": ["hivedscheduler-extender-tls"],
-    }  # fmt: skip
+        "hivedscheduler": ["hivedscheduler-client-tls"],
+        "hivedscheduler-extender": ["hivedscheduler-extender-tls"],
+    }
     (extender,) = scheduler_configuration(Choices())["extenders"]
     assert extender["urlPrefix"].startswith("https://")
     assert extender["enableHTTPS"] is True

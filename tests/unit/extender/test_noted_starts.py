@@ -56,9 +56,17 @@ def test_a_start_that_comes_late_counts_against_the_promise_of_the_door_before()
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
 @pytest.mark.parametrize(
     "message",
-    ["", "soon", "2026-11-25T00:00:00", "1970-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00Z",
-     None, ["x"]],
-)  # fmt: skip
+    [
+        "",
+        "soon",
+        "2026-11-25T00:00:00",
+        "1970-01-01T00:00:00+00:00",
+        "9999-12-31T23:59:59+00:00",
+        "0001-01-01T00:00Z",
+        None,
+        ["x"],
+    ],
+)
 def test_a_promise_that_is_nonsense_is_made_anew(mode: str, message: object) -> None:
     harness = harness_with(mode)
     run(harness, pods("first", 1, 4, 10))

@@ -22,9 +22,10 @@ def node(name: str, **of_spec: Any) -> Json:
         "spec": of_spec,
         "status": {
             "conditions": [{"type": "Ready", "status": "True"}],
-            "capacity": {GPU: "4"}, "allocatable": {GPU: "4", "cpu": "16", "pods": "110"},
+            "capacity": {GPU: "4"},
+            "allocatable": {GPU: "4", "cpu": "16", "pods": "110"},
         },
-    }  # fmt: skip
+    }
 
 
 def pod(name: str, vc: str, priority: str = "0", *, devices: int = 4, size: int = 1, cpu: int = 1, **more: Any) -> Json:
@@ -53,9 +54,10 @@ class Cluster(Harness):
         wanted = int(made["spec"]["containers"][0]["resources"]["limits"][GPU])
         selector = made["spec"].get("nodeSelector", {}).get("host")
         return [
-            name for name in self.nodes
+            name
+            for name in self.nodes
             if self.core.usage.used(name).get(GPU, 0) + 1000 * wanted <= 4000 and selector in (None, name)
-        ]  # fmt: skip
+        ]
 
     def submit(self, made: Json) -> str:
         """kube-scheduler's cycle for a pod: the node where it is bound, empty if it waits."""
@@ -138,9 +140,13 @@ def test_nobody_goes_where_others_hold_the_cpu_that_the_pod_needs(cluster: Clust
     """Foreign pods hold CPU on all nodes but one: only what runs on that one is of any use."""
     lent = {cluster.submit(pod(f"lent-{i}", "A", "opportunistic")): f"lent-{i}" for i in range(4)}
     for name in NODES:
-        foreign = {"metadata": {"name": f"system-{name}", "namespace": "x", "uid": name}, "spec": {
-            "nodeName": name, "containers": [{"resources": {"requests": {"cpu": "12" if name != "n1" else "2"}}}],
-        }}  # fmt: skip
+        foreign = {
+            "metadata": {"name": f"system-{name}", "namespace": "x", "uid": name},
+            "spec": {
+                "nodeName": name,
+                "containers": [{"resources": {"requests": {"cpu": "12" if name != "n1" else "2"}}}],
+            },
+        }
         cluster.core.pod_changed(foreign)
     guaranteed = pod("own", "B", "100", cpu=8)
     guaranteed["metadata"]["labels"]["paictl.io/ignore-suggested-nodes"] = ignores
@@ -195,9 +201,12 @@ def test_a_node_that_kube_scheduler_does_not_offer_afterwards_is_not_freed_again
 @pytest.mark.parametrize("threshold", [False, True])
 def test_a_pod_is_never_bound_by_force_to_a_node_that_would_not_take_it(cluster: Cluster, threshold: bool) -> None:
     """A kubelet would reject it (OutOfcpu) and its job would fail; it is bound once the CPU is free."""
-    foreign: Json = {"metadata": {"name": "s", "namespace": "x", "uid": "s"}, "spec": {
-        "containers": [{"resources": {"requests": {"cpu": "12"}}}],
-    }}  # fmt: skip
+    foreign: Json = {
+        "metadata": {"name": "s", "namespace": "x", "uid": "s"},
+        "spec": {
+            "containers": [{"resources": {"requests": {"cpu": "12"}}}],
+        },
+    }
     own = cluster.create(pod("own", "A", cpu=8))
     own["metadata"]["labels"]["paictl.io/ignore-suggested-nodes"] = "true"
     cluster.core.pod_changed(own)

@@ -71,7 +71,7 @@ def test_a_victim_that_a_webhook_protects_holds_up_nobody(strict: Harness) -> No
     client: Any = strict.server
     strict.reconciler = Reconciler(
         client, strict.core, remaining=lambda: 1000, delete_after=0, clock=lambda: strict.now
-    )  # fmt: skip
+    )
     borrowed(strict)
     strict.server.refuse["eviction"] = KubeError("a webhook says no", status=403)
     server_of(strict).undeletable = ("borrower",)

@@ -284,8 +284,11 @@ def test_a_new_process_knows_where_a_repaired_gang_is(harness: Harness) -> None:
     (group,) = harness.core.book.engine.state.groups.by_name.values()
     assert group.virtual is not None
     tree = harness.core.book.engine.state.physical
-    held = {uid: tree.node_name(leaves[0]) for slot, leaves, _ in group.placements()
-            for uid in [group.pods[slot.member][slot.pod]]}  # fmt: skip
+    held = {
+        uid: tree.node_name(leaves[0])
+        for slot, leaves, _ in group.placements()
+        for uid in [group.pods[slot.member][slot.pod]]
+    }
     assert held == {"uid-g-0": places["g-0"], "uid-g-7": node}
 
 

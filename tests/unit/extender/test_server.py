@@ -31,9 +31,13 @@ def test_the_paths_of_hived(caller: Caller, harness: Harness) -> None:
     (item,) = groups["items"]
     assert item["metadata"] == {"name": "default/g"}
     assert item["status"] == {
-        "vc": "A", "priority": 0, "state": "Allocated", "physicalPlacement": {node: [0, 1]},
-        "virtualPlacement": {"A/0": ["A/0/0/0", "A/0/0/1"]}, "allocatedPods": ["uid-g-0"],
-    }  # fmt: skip
+        "vc": "A",
+        "priority": 0,
+        "state": "Allocated",
+        "physicalPlacement": {node: [0, 1]},
+        "virtualPlacement": {"A/0": ["A/0/0/0", "A/0/0/1"]},
+        "allocatedPods": ["uid-g-0"],
+    }
     assert caller.call("GET", "/v1/inspect/affinitygroups/default/g") == (200, item)
     (cell,) = caller.call("GET", "/v1/inspect/clusterstatus/physicalcluster")[1]
     assert cell["cellType"] == "POOL"
@@ -76,8 +80,11 @@ def test_explanations_picture_page_and_metrics(
     assert caller.call("GET", "/v1/explain/pods/default/full-0")[1]["devices"] == [0, 1, 2, 3]
     picture = caller.call("GET", "/v1/picture")[1]
     assert [(row["cell_type"], row["cells"], row["total"]) for row in picture["free"]] == [
-        ("POOL", 0, 1), ("NODE", 1, 4), ("SWITCH", 2, 8), ("GPU", 4, 16),
-    ]  # fmt: skip
+        ("POOL", 0, 1),
+        ("NODE", 1, 4),
+        ("SWITCH", 2, 8),
+        ("GPU", 4, 16),
+    ]
     assert {job["key"]: job["state"] for job in picture["jobs"]} == {
         "default/full": "Running",
         "default/late": "Waiting",
@@ -138,8 +145,9 @@ def test_an_explanation_is_in_the_language_of_its_reader_also_from_memory(
     assert told("late-0", "fr") == told("late-0", "en") == told("late-0") == english
     assert told("late-0", "zh") == chinese
     assert told("full-0", "zh")["text"] == [
-        "pod default/full-0 在节点 n0 上运行，设备 0,1,2,3（组 default/full）。", "  它有保证。",
-    ]  # fmt: skip
+        "pod default/full-0 在节点 n0 上运行，设备 0,1,2,3（组 default/full）。",
+        "  它有保证。",
+    ]
     assert "它还在等同组的 1 个 pod：2 个中已出现 1 个（组 default/alone）" in told("alone-0", "zh")["text"][-1]
     assert "没有 pod default/nobody" in told("nobody", "zh")
 
@@ -158,9 +166,13 @@ def test_cells_used_in_part_are_counted_at_every_level(harness: Harness) -> None
     harness.run(gang("part", 1, 1)[0])
     found = {key[1:]: number for key, number in count(harness.core).items() if key[0] == "A"}
     assert found == {
-        ("NODE", "3", "Used"): 1, ("NODE", "3", "Free"): 2, ("SWITCH", "2", "Used"): 1, ("SWITCH", "2", "Free"): 5,
-        ("GPU", "1", "Used"): 1, ("GPU", "1", "Free"): 11,
-    }  # fmt: skip
+        ("NODE", "3", "Used"): 1,
+        ("NODE", "3", "Free"): 2,
+        ("SWITCH", "2", "Used"): 1,
+        ("SWITCH", "2", "Free"): 5,
+        ("GPU", "1", "Used"): 1,
+        ("GPU", "1", "Free"): 11,
+    }
 
 
 def test_guarantees_at_risk_are_counted(caller: Caller, harness: Harness) -> None:
@@ -213,8 +225,11 @@ def test_many_at_once_get_one_answer_each(harness: Harness) -> None:
         for thread in threads:
             thread.join()
     assert answers == [""] * 12
-    taken = [(one["spec"]["nodeName"], list(one["metadata"]["annotations"].values())[1]) for one in made if
-             "nodeName" in one["spec"]]  # fmt: skip
+    taken = [
+        (one["spec"]["nodeName"], list(one["metadata"]["annotations"].values())[1])
+        for one in made
+        if "nodeName" in one["spec"]
+    ]
     assert len(set(taken)) == 12
 
 

@@ -221,8 +221,9 @@ def test_who_loses_a_promise_and_gets_a_later_one_is_told(conservative: Harness)
                 conservative.delete(f"endless-{number}")
     assert times(conservative)["big"] > conservative.now + 20 * HOUR
     assert [reason for reason in conservative.reasons_of("big-0") if reason.startswith("Start")] == [
-        "StartPromised", "StartDelayed"
-    ]  # fmt: skip
+        "StartPromised",
+        "StartDelayed",
+    ]
     conservative.now += 35 * HOUR  # for 5 h it could have started, but kube-scheduler did not ask
     for name in ("first-0", *(f"urgent-{number}" for number in range(3))):
         conservative.delete(name)
@@ -310,8 +311,9 @@ def test_each_gang_in_line_has_a_start_and_its_number(conservative: Harness) -> 
             conservative.create(pod)
     found = {name: explain(conservative, name)["start"] for name in ("big", "next")}
     assert [(said["at"], said["place"]) for said in found.values()] == [
-        (after(conservative, 10), 1), (after(conservative, 15), 2)
-    ]  # fmt: skip
+        (after(conservative, 10), 1),
+        (after(conservative, 15), 2),
+    ]
     assert "  it is number 2 in the line of its virtual cluster" in explain(conservative, "next")["text"]
     conservative.reconciler.reconcile()
     assert all("StartPromised" in conservative.reasons_of(f"{name}-0") for name in ("big", "next"))

@@ -92,9 +92,13 @@ def remembered(rng: random.Random) -> tuple[int, int, int]:
         match rng.randrange(12):
             case 0 | 1 | 2:
                 made = pods(
-                    f"g{number}", rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 4)),
-                    rng.choice((None, *(1, 2, 5, 9) * 5)), rng.choice("AAAB"), rng.choice((0, 0, 0, 0, 1, -1)),
-                )  # fmt: skip
+                    f"g{number}",
+                    rng.choice((1, 1, 2, 3)),
+                    rng.choice((1, 2, 4)),
+                    rng.choice((None, *(1, 2, 5, 9) * 5)),
+                    rng.choice("AAAB"),
+                    rng.choice((0, 0, 0, 0, 1, -1)),
+                )
                 for pod in made:
                     known[pod["metadata"]["name"]] = harness.create(pod)
             case 3 | 4 | 5 | 6:

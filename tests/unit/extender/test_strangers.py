@@ -95,8 +95,9 @@ def test_the_gang_whose_name_is_taken_stays_whole_over_a_restart(members: list[J
     renamed(stranger, name="team-b/train", members=members)
     groups = restart(harness, reverse=reverse)
     assert {name: list(filter(None, uids(group))) for name, group in groups.items()} == {
-        "team-b/train": ["uid-team-b-t0"], "team-b/train (uid-team-a-s0)": ["uid-team-a-s0"],
-    }  # fmt: skip
+        "team-b/train": ["uid-team-b-t0"],
+        "team-b/train (uid-team-a-s0)": ["uid-team-a-s0"],
+    }
     assert groups["team-b/train"].virtual is not None
 
 
@@ -113,8 +114,9 @@ def test_gangs_of_two_namespaces_under_one_plain_name_both_keep_their_guarantee(
     renamed(stranger, name="train", members=ONE)
     groups = restart(harness, reverse=reverse)
     assert {name: sorted(uids(group)) for name, group in groups.items()} == {
-        "train": ["uid-team-a-t0", "uid-team-a-t1"], "train (team-b)": ["uid-team-b-s0"],
-    }  # fmt: skip
+        "train": ["uid-team-a-t0", "uid-team-a-t1"],
+        "train (team-b)": ["uid-team-b-s0"],
+    }
     assert all(group.virtual is not None for group in groups.values())
 
 

@@ -47,8 +47,9 @@ def promised(harness: Harness) -> dict[str, Millis | None]:
     """By the first pod of each gang with a promise: its start, in milliseconds since 1970."""
     return {
         promise.gang.request.name: promise.at
-        for starts in harness.core.starts.starts().values() for promise in starts.promises
-    }  # fmt: skip
+        for starts in harness.core.starts.starts().values()
+        for promise in starts.promises
+    }
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
@@ -70,8 +71,9 @@ def test_two_gangs_of_one_name_have_promised_starts_of_their_own() -> None:
     assert promised(harness) == starts
     events = harness.core.starts.news()
     assert [(one.pod.name, one.reason) for one in events] == [
-        ("team-b-0", "StartPromised"), ("team-a-0", "StartPromised")
-    ]  # fmt: skip
+        ("team-b-0", "StartPromised"),
+        ("team-a-0", "StartPromised"),
+    ]
     for name, at in starts.items():
         entry = harness.core.table.find(*name.split("/"))
         assert entry is not None

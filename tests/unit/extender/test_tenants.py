@@ -120,9 +120,11 @@ def test_the_name_of_another_namespaces_group_is_refused() -> None:
         harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: vc}}})
     harness.open(NODES)
     asked = {
-        "virtualCluster": "B", "priority": 0, "leafCellNumber": 4,
+        "virtualCluster": "B",
+        "priority": 0,
+        "leafCellNumber": 4,
         "affinityGroup": {"name": "team-a/train", "members": [{"podNumber": 1, "leafCellNumber": 4}]},
-    }  # fmt: skip
+    }
     answer = harness.ask(pod("squatter", asked, namespace="team-b"))
     assert "belongs to groups of namespace team-a: begin it with team-b/" in next(iter(answer.hopeless.values()))
     asked["affinityGroup"] = asked["affinityGroup"] | {"name": "user~job/train"}  # type: ignore[operator]
@@ -138,9 +140,11 @@ def test_the_name_of_the_gang_of_a_job_is_refused(vc: str) -> None:
         harness.core.namespace_changed({"metadata": {"name": name, "annotations": {GRANTED: granted}}})
     harness.open(NODES)
     asked = {
-        "virtualCluster": vc, "priority": -1, "leafCellNumber": 1,
+        "virtualCluster": vc,
+        "priority": -1,
+        "leafCellNumber": 1,
         "affinityGroup": {"name": "ann~train/default", "members": [{"podNumber": 1, "leafCellNumber": 1}]},
-    }  # fmt: skip
+    }
     answer = harness.ask(pod("squatter", asked, namespace="team-b"))
     assert "belongs to groups of namespace paictl-jobs: begin it with team-b/" in next(iter(answer.hopeless.values()))
     job = asked | {"virtualCluster": "A", "priority": 10}
@@ -149,9 +153,11 @@ def test_the_name_of_the_gang_of_a_job_is_refused(vc: str) -> None:
 
 def member(namespace: str, name: str, vc: str, group: str, pods: int) -> Json:
     asked = {
-        "virtualCluster": vc, "priority": 0, "leafCellNumber": 4,
+        "virtualCluster": vc,
+        "priority": 0,
+        "leafCellNumber": 4,
         "affinityGroup": {"name": group, "members": [{"podNumber": pods, "leafCellNumber": 4}]},
-    }  # fmt: skip
+    }
     return pod(name, asked, uid=f"uid-{namespace}-{name}", namespace=namespace)
 
 

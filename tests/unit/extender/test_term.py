@@ -159,9 +159,14 @@ def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() ->
     cluster.things[path] = [{"metadata": {**about, "resourceVersion": "1"}, "data": {"windows.json": "[{"}}]
     client: Any = cluster
     term = LeaderTerm(
-        client, spec(), DoorOptions(), lambda _event: None, remaining=lambda: math.inf,
-        times=InformerTimes(relist=0.1), maintenance="paictl-system",
-    )  # fmt: skip
+        client,
+        spec(),
+        DoorOptions(),
+        lambda _event: None,
+        remaining=lambda: math.inf,
+        times=InformerTimes(relist=0.1),
+        maintenance="paictl-system",
+    )
     term.start()
     try:
         until(lambda: "the maintenance windows are corrupt" in term.problem)
@@ -180,9 +185,11 @@ def test_windows_are_followed_and_damaged_ones_keep_a_door_that_starts_shut() ->
 def test_pod_groups_are_followed_as_soon_as_the_api_server_says_where_they_are(file: Path) -> None:
     cluster = Cluster()
     cluster.things[f"{GROUPS}/podgroups"] = [
-        {"metadata": {"namespace": "default", "name": "g", "uid": "u"},
-         "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
-    ]  # fmt: skip
+        {
+            "metadata": {"namespace": "default", "name": "g", "uid": "u"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        }
+    ]
     cluster.away = True
     client: Any = cluster
     made = ExtenderService(client, DoorSettings(file, events=False), lambda _line: None)
@@ -407,6 +414,8 @@ def test_callers_need_a_certificate_where_its_authority_is_given_and_a_door_with
     finally:
         door.stop()
     assert answers == {
-        "/v1/extender/bind": 401 if guarded else 200, "/metrics": 401 if guarded else 200, "/readyz": 200,
-    }  # fmt: skip
+        "/v1/extender/bind": 401 if guarded else 200,
+        "/metrics": 401 if guarded else 200,
+        "/readyz": 200,
+    }
     assert any("every client that reaches this port" in line for line in said) is not guarded

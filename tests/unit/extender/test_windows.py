@@ -44,8 +44,9 @@ def limited(pods: list[Json], seconds: int | None, *, by_spec: bool = False) -> 
         elif seconds is not None:
             pod["metadata"]["namespace"] = JOBS_NAMESPACE
             pod["metadata"]["annotations"] |= {
-                "paictl.io/max-run-time": f"{1000 * seconds}ms", JOB_KEY: "ann~train",
-            }  # fmt: skip
+                "paictl.io/max-run-time": f"{1000 * seconds}ms",
+                JOB_KEY: "ann~train",
+            }
     return pods
 
 

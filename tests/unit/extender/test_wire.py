@@ -39,9 +39,12 @@ def test_recorded_calls_are_read(shared: Path) -> None:
 def test_answers_have_gos_keys() -> None:
     answer = json.loads(wire.write_filter(FilterResult(("n1",), {"n2": "busy"}, {"n3": "bad"})))
     assert answer == {
-        "Nodes": None, "NodeNames": ["n1"], "FailedNodes": {"n2": "busy"},
-        "FailedAndUnresolvableNodes": {"n3": "bad"}, "Error": "",
-    }  # fmt: skip
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": {"n2": "busy"},
+        "FailedAndUnresolvableNodes": {"n3": "bad"},
+        "Error": "",
+    }
     assert json.loads(wire.write_bind("no")) == {"Error": "no"}
     assert json.loads(wire.write_preempt({"n": Victims(("u",), 1)})) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}}

@@ -28,8 +28,10 @@ def test_long_modules_come_first_and_the_tests_of_each_keep_their_order() -> Non
     items = [*others, *reversed(long)]
     pytest_collection_modifyitems(items)
     assert [(one.path.stem, one.name) for one in items] == [
-        *((f"test_{name}", test) for name in LONGEST for test in ("a", "b")), ("test_audit", "x"), ("test_hosts", "y"),
-    ]  # fmt: skip
+        *((f"test_{name}", test) for name in LONGEST for test in ("a", "b")),
+        ("test_audit", "x"),
+        ("test_hosts", "y"),
+    ]
 
 
 def test_the_makefile_lets_that_order_stand() -> None:

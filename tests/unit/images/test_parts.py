@@ -161,8 +161,21 @@ def test_sets_that_nobody_asked_for_lately_go(tmp_path: Path) -> None:
 def test_byte_code_is_the_same_again_and_never_looks_at_the_source(tmp_path: Path) -> None:
     """With this Python in place of the image's: `recipe.byte_code` runs the same command there."""
     (tmp_path / "m.py").write_text("x = {'b', 'a'}\n")
-    command = [sys.executable, "-B", "-m", "compileall", "-f", "-q", "-s", str(tmp_path), "-p", "/",
-               "--invalidation-mode", "unchecked-hash", str(tmp_path / "m.py")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "compileall",
+        "-f",
+        "-q",
+        "-s",
+        str(tmp_path),
+        "-p",
+        "/",
+        "--invalidation-mode",
+        "unchecked-hash",
+        str(tmp_path / "m.py"),
+    ]
     found = []
     for _ in range(2):
         subprocess.run(command, check=True, env={"PYTHONHASHSEED": "0"})

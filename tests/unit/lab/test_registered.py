@@ -32,8 +32,12 @@ from paictl.units import Millis
 
 WORDS = {"worker1": "gpu-a", "worker2": "gpu-b"}
 THERE = {
-    **WORDS, "master1": "head", "10.0.0.1": "10.9.0.1", "10.0.1.1": "10.9.1.1", "10.0.1.2": "10.9.1.2",
-}  # fmt: skip
+    **WORDS,
+    "master1": "head",
+    "10.0.0.1": "10.9.0.1",
+    "10.0.1.1": "10.9.1.1",
+    "10.0.1.2": "10.9.1.2",
+}
 OTHER_CELLS = "cellNumber: 2"
 SITE = LabSite("prod", "pai", "ann-lab02-1a2b", 15, WORDS, "2026-11-22T12:00:00Z", ("hivedscheduler",))
 LAB = find_lab("02")
@@ -293,8 +297,11 @@ def test_a_lab_that_deploys_wants_a_master(cluster: EmbeddedCluster, monkeypatch
 
 def test_what_the_first_lab_pushes_there_is_what_was_generated(tmp_path: Path) -> None:
     folder, made = find_lab("01").folder / "solution", tmp_path / "made"
-    lists = [word for flag, name in (("-m", "master.csv"), ("-w", "worker.csv"), ("-c", "config.yaml"))
-             for word in (flag, str(folder / name))]  # fmt: skip
+    lists = [
+        word
+        for flag, name in (("-m", "master.csv"), ("-w", "worker.csv"), ("-c", "config.yaml"))
+        for word in (flag, str(folder / name))
+    ]
     assert run(["config", "generate", *lists, "--sku", "GPU=gpu:1,cpu:8,memory:32Gi", "-o", str(made)]) == 0
     generated = yaml.safe_load((made / SERVICES).read_text())
     assert yaml.safe_load((folder / "one-vc.txt").read_text()) == {"hivedscheduler": generated["hivedscheduler"]}

@@ -169,8 +169,10 @@ def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
     clock = clock_of({"beginning": "2026-01-05T09:00:00"})
     assert [line.name for line in lines] == ["job-1", "job-other", "job-2", "job-3"]
     assert [(bar.start, bar.end, bar.outcome) for bar in lines[0].bars] == [
-        (0, 120_000, "preempted"), (120_000, 720_000, ""), (720_000, 1_020_000, "finished"),
-    ]  # fmt: skip
+        (0, 120_000, "preempted"),
+        (120_000, 720_000, ""),
+        (720_000, 1_020_000, "finished"),
+    ]
     assert drawn(lines, 1_020_000, clock)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
     assert svg(lines, 1_020_000, clock, str).count("<rect") == 7
     assert svg((), 1, clock, str) == ""
@@ -234,8 +236,16 @@ def test_what_the_textbook_asks_for_and_how_much_help_it_took_are_in_it(begin: B
     session.skip("overfill", "no time")
     author = Author("Ann", "Ann, Bob", "Docker was too old", "GPUs are expensive")
     text = rendered(make_report(session.root, author, "en"), form)
-    for said in ("Ann, Bob", "Docker was too old", "GPUs are expensive", "1 solved by paictl", "1 skipped", "1 hint",
-                 "1 reset", "from step overfill"):  # fmt: skip
+    for said in (
+        "Ann, Bob",
+        "Docker was too old",
+        "GPUs are expensive",
+        "1 solved by paictl",
+        "1 skipped",
+        "1 hint",
+        "1 reset",
+        "from step overfill",
+    ):
         assert said in text, said
     assert re.search(r"\d\d:\d\d:\d\d (</span> )?paictl job submit job-2.yaml", text.replace("</span>", ""))
 

@@ -73,27 +73,56 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-9"}, "not both"),
     ("placement", {"job": "job-2", "same-node-as": "job-2"}, {"job": "job-2", "same-node-as": "job-other"}, "worker2"),
     ("placement", {"job": "job-2", "node-count": 1}, {"job": "job-9", "node-count": 1}, "0"),
-    ("events",
-     [{"what": "Preempted", "job": "job-1", "task": "train[0]"}, {"what": "Started", "job": "job-2", "on": "worker2"}],
-     [{"what": "Started", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}], "only Started job job-2"),
-    ("events", [{"what": "Started", "job": "job-1"}, {"what": "Preempted", "job": "job-1", "later": "2m"}],
-     [{"what": "Started", "job": "job-1"}, {"what": "Preempted", "job": "job-1", "later": "121s"}],
-     "only Started job job-1"),
+    (
+        "events",
+        [
+            {"what": "Preempted", "job": "job-1", "task": "train[0]"},
+            {"what": "Started", "job": "job-2", "on": "worker2"},
+        ],
+        [{"what": "Started", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}],
+        "only Started job job-2",
+    ),
+    (
+        "events",
+        [{"what": "Started", "job": "job-1"}, {"what": "Preempted", "job": "job-1", "later": "2m"}],
+        [{"what": "Started", "job": "job-1"}, {"what": "Preempted", "job": "job-1", "later": "121s"}],
+        "only Started job job-1",
+    ),
     ("events", [{"what": "Cordoned", "node": "worker1"}], [{"what": "Failed", "node": "worker1"}], "nothing"),
-    ("events", [{"what": "Started", "service": "hivedscheduler"}],
-     [{"what": "Preempted", "job": "job-1", "detail": "job-3"}], "nothing"),
+    (
+        "events",
+        [{"what": "Started", "service": "hivedscheduler"}],
+        [{"what": "Preempted", "job": "job-1", "detail": "job-3"}],
+        "nothing",
+    ),
     ("never", {"what": "Preempted", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}, "1"),
-    ("count", {"event": {"what": "Started", "job": "job-1"}, "times": 1},
-     {"event": {"what": "Started", "job": "job-1"}, "times": 2}, "1"),
+    (
+        "count",
+        {"event": {"what": "Started", "job": "job-1"}, "times": 1},
+        {"event": {"what": "Started", "job": "job-1"}, "times": 2},
+        "1",
+    ),
     ("together", {"jobs": ["job-1", "job-other"], "ever": True}, {"jobs": ["job-1", "job-2"], "ever": True}, "no"),
     ("together", {"jobs": ["job-1", "job-2"], "ever": False}, {"jobs": ["job-1", "job-9"], "ever": False}, "not both"),
-    ("explain", {"job": "job-1", "decision": "wait", "text": "In the way", "change": "priority"},
-     {"job": "job-2", "decision": "wait"}, "Running"),
+    (
+        "explain",
+        {"job": "job-1", "decision": "wait", "text": "In the way", "change": "priority"},
+        {"job": "job-2", "decision": "wait"},
+        "Running",
+    ),
     ("explain", {"job": "job-1"}, {"job": "job-1", "change": "quota everywhere"}, "priority"),
-    ("explain", {"job": "job-1", "text": "In the way", "zh": "占用者"},
-     {"job": "job-1", "text": "In the way", "zh": "没有这样的话"}, "In the way"),
-    ("service", {"name": "hivedscheduler", "running": True, "ready": True, "loaded": "newest"},
-     {"name": "hivedscheduler", "running": False}, "yes"),
+    (
+        "explain",
+        {"job": "job-1", "text": "In the way", "zh": "占用者"},
+        {"job": "job-1", "text": "In the way", "zh": "没有这样的话"},
+        "In the way",
+    ),
+    (
+        "service",
+        {"name": "hivedscheduler", "running": True, "ready": True, "loaded": "newest"},
+        {"name": "hivedscheduler", "running": False},
+        "yes",
+    ),
     ("service", {"name": "grafana", "loaded": 1}, {"name": "nothing-such", "running": True}, "nothing"),
     ("service", {"name": "grafana", "reason": "^$"}, {"name": "grafana", "reason": "restart"}, "nothing"),
     ("configuration", {"version": 1, "text": "GPU-C-NODE-POOL"}, {"text": "DGX2"}, "does not hold it"),
@@ -102,8 +131,12 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("promise", {"vc": "vc1", "devices": 1}, {"vc": "vc1", "devices": 2}, "1"),
     ("promise", {"vc": "vc1", "apart-from": "default"}, {"vc": "vc1", "shares-with": "default"}, "nothing"),
     ("placement", {"job": "job-2", "promised-to": "vc1"}, {"job": "job-2", "promised-to": "vc9"}, "worker2"),
-    ("file", {"name": "master.csv", "hosts": {"a": "10.0.0.1"}}, {"name": "master.csv", "hosts": {"b": "10.0.0.1"}},
-     "not hold"),
+    (
+        "file",
+        {"name": "master.csv", "hosts": {"a": "10.0.0.1"}},
+        {"name": "master.csv", "hosts": {"b": "10.0.0.1"}},
+        "not hold",
+    ),
     ("file", {"name": "config.yaml", "key": "user"}, {"name": "config.yaml", "key": "password"}, "not hold"),
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
     ("node", {"name": "worker1", "condition": "Cordoned", "used": 1}, {"name": "worker1", "used": 0}, "1"),
@@ -114,42 +147,94 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("usage", {"vc": "default", "idle": "0s"}, {"vc": "default", "idle": {"at-least": "1m"}}, "0s"),
     ("user", {"name": "carol", "vcs": ["vc1"]}, {"name": "carol", "vcs": ["default"]}, "vc1"),
     ("user", {"name": "dan", "absent": True}, {"name": "dan", "vcs": ["vc1"]}, "no such account"),
-    ("asked", {"user": "carol", "request": "POST /api/*", "status": 403},
-     {"user": "carol", "request": "POST /api/v2/jobs"}, "403"),
+    (
+        "asked",
+        {"user": "carol", "request": "POST /api/*", "status": 403},
+        {"user": "carol", "request": "POST /api/v2/jobs"},
+        "403",
+    ),
     ("asked", {"user": "carol", "request": "GET /"}, {"user": "dan", "request": "GET /"}, "was not asked"),
-    ("asked", {"user": "carol", "request": "POST *", "status": 202, "absent": True},
-     {"user": "carol", "request": "POST *", "status": 403, "absent": True}, "was asked"),
-    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m", "name": "lab03"},
-     {"time": {"at-least": "3m"}}, "2m"),
+    (
+        "asked",
+        {"user": "carol", "request": "POST *", "status": 202, "absent": True},
+        {"user": "carol", "request": "POST *", "status": 403, "absent": True},
+        "was asked",
+    ),
+    (
+        "cluster",
+        {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m", "name": "lab03"},
+        {"time": {"at-least": "3m"}},
+        "2m",
+    ),
     ("typed", {"command": "paictl job explain *"}, {"command": "paictl job logs *"}, "not typed yet"),
-    ("typed", {"command": "paictl job submit job-2.yaml", "exit": 2},
-     {"command": "paictl job explain *", "exit": 1}, "0"),
-    ("refused", {"command": "paictl job submit *", "reason": "already exists"},
-     {"command": "paictl job submit *", "reason": "can never run"}, "already exists"),
-    ("refused", {"command": "paictl job submit job-2.yaml", "reason": "another name"},
-     {"command": "paictl job explain *", "reason": "x"}, "not refused yet"),
+    (
+        "typed",
+        {"command": "paictl job submit job-2.yaml", "exit": 2},
+        {"command": "paictl job explain *", "exit": 1},
+        "0",
+    ),
+    (
+        "refused",
+        {"command": "paictl job submit *", "reason": "already exists"},
+        {"command": "paictl job submit *", "reason": "can never run"},
+        "already exists",
+    ),
+    (
+        "refused",
+        {"command": "paictl job submit job-2.yaml", "reason": "another name"},
+        {"command": "paictl job explain *", "reason": "x"},
+        "not refused yet",
+    ),
     ("file", {"name": "job-1.yaml"}, {"name": "hosts.csv"}, "no such file"),
-    ("file", {"name": "job-1.yaml", "text": "^name: job-1$"}, {"name": "job-1.yaml", "text": "^nothing"},
-     "does not hold it"),
+    (
+        "file",
+        {"name": "job-1.yaml", "text": "^name: job-1$"},
+        {"name": "job-1.yaml", "text": "^nothing"},
+        "does not hold it",
+    ),
     ("file", {"name": "job-1.yaml", "no-text": "^nothing"}, {"name": "job-1.yaml", "no-text": "^name"}, "holds it"),
     ("predicted", {"step": "told"}, {"step": "other"}, "not made yet"),
     ("predicted", {"step": "other", "absent": True}, {"step": "told", "absent": True}, "made"),
-    ("figures", {"file": "runs.csv", "run": "las*", "column": "jct", "is": "15m"},
-     {"file": "runs.csv", "run": "las*", "column": "jct", "is": {"at-most": "899s"}}, "las*: jct (mean) 15m"),
-    ("figures", {"file": "runs.csv", "run": "fifo", "job": "long-*", "column": "jct", "of": "most", "is": 10800},
-     {"file": "runs.csv", "run": "fifo", "column": "jct", "of": "least", "is": {"at-least": "2m"}}, "jct (least) 1m"),
-    ("figures", {"file": "runs.csv", "column": "preemptions", "of": "sum", "is": {"at-most": 0}},
-     {"file": "runs.csv", "run": "las*", "column": "preemptions", "of": "sum", "is": 2}, "preemptions (sum) 3"),
-    ("figures", {"file": "runs.csv", "run": "las*", "column": "jct", "below": "fifo"},
-     {"file": "runs.csv", "run": "las*", "column": "jct", "above": "fifo"}, "las*: jct (mean) 15m"),
+    (
+        "figures",
+        {"file": "runs.csv", "run": "las*", "column": "jct", "is": "15m"},
+        {"file": "runs.csv", "run": "las*", "column": "jct", "is": {"at-most": "899s"}},
+        "las*: jct (mean) 15m",
+    ),
+    (
+        "figures",
+        {"file": "runs.csv", "run": "fifo", "job": "long-*", "column": "jct", "of": "most", "is": 10800},
+        {"file": "runs.csv", "run": "fifo", "column": "jct", "of": "least", "is": {"at-least": "2m"}},
+        "jct (least) 1m",
+    ),
+    (
+        "figures",
+        {"file": "runs.csv", "column": "preemptions", "of": "sum", "is": {"at-most": 0}},
+        {"file": "runs.csv", "run": "las*", "column": "preemptions", "of": "sum", "is": 2},
+        "preemptions (sum) 3",
+    ),
+    (
+        "figures",
+        {"file": "runs.csv", "run": "las*", "column": "jct", "below": "fifo"},
+        {"file": "runs.csv", "run": "las*", "column": "jct", "above": "fifo"},
+        "las*: jct (mean) 15m",
+    ),
     ("figures", {"file": "runs.csv", "run": "fifo", "is": 2}, {"file": "runs.csv", "run": "srtf", "is": 2}, "jobs 0"),
-    ("figures", {"file": "runs.csv", "run": "srtf", "is": 0},
-     {"file": "runs.csv", "run": "srtf", "column": "jct", "is": {"at-most": 9}}, "nothing"),
-    ("figures", {"file": "runs.csv", "run": "fifo", "is": 2},
-     {"file": "runs.csv", "run": "fifo", "column": "jct", "below": "srtf"}, "90m30s"),
+    (
+        "figures",
+        {"file": "runs.csv", "run": "srtf", "is": 0},
+        {"file": "runs.csv", "run": "srtf", "column": "jct", "is": {"at-most": 9}},
+        "nothing",
+    ),
+    (
+        "figures",
+        {"file": "runs.csv", "run": "fifo", "is": 2},
+        {"file": "runs.csv", "run": "fifo", "column": "jct", "below": "srtf"},
+        "90m30s",
+    ),
     ("figures", {"file": "runs.csv", "run": "fifo", "is": 2}, {"file": "none.csv", "is": 2}, "no such file"),
     ("figures", {"file": "runs.csv", "is": 2}, {"file": "job-1.yaml", "column": "jct", "is": 2}, "nothing"),
-]  # fmt: skip
+]
 
 
 def test_every_kind_of_statement_says_yes_and_no_and_what_it_saw(begin: Begin) -> None:
@@ -168,8 +253,14 @@ def test_the_schema_and_the_judge_know_the_same_words() -> None:
     items = schema["definitions"]["statements"]["items"]["properties"]
     assert set(items) == set(KINDS) == {kind for kind, *_ in YES_AND_NO}
     for kind, properties in items.items():
-        used = {key for name, yes, no, _ in YES_AND_NO if name == kind for says in (yes, no)
-                for one in (says if isinstance(says, list) else [says]) for key in one}  # fmt: skip
+        used = {
+            key
+            for name, yes, no, _ in YES_AND_NO
+            if name == kind
+            for says in (yes, no)
+            for one in (says if isinstance(says, list) else [says])
+            for key in one
+        }
         declared = properties.get("properties") or schema["definitions"]["event"]["properties"]
         assert set(declared) - used <= (
             {"node", "service", "on", "task", "detail", "later"} if kind == "never" else set()

@@ -38,8 +38,9 @@ def test_commands_marks_and_headings_are_found() -> None:
     found = list(parts(TEXT))
     assert found == [
         ShownCommand(6, "paictl job list", ("JOB", "…", "last")),
-        ShownCommand(10, "paictl job show a", ()), Mark(13, "find"),
-    ]  # fmt: skip
+        ShownCommand(10, "paictl job show a", ()),
+        Mark(13, "find"),
+    ]
     assert headings(TEXT) == [1, 2]
 
 
@@ -75,11 +76,19 @@ def broken(tmp_path: Path, file: str, old: str, new: str) -> Lab:
 
 MISTAKES = [
     ("lab.yaml", "- job: {name: job-2, state: Running, vc: vc1}", "- cluster: {nodes: 3}", "passes before any step"),
-    ("lab.yaml", "state: Running, vc: vc1}", "state: Stopped, vc: vc1}",
-     "first-runs does not pass after its step fill"),
+    (
+        "lab.yaml",
+        "state: Running, vc: vc1}",
+        "state: Stopped, vc: vc1}",
+        "first-runs does not pass after its step fill",
+    ),
     ("lab.yaml", "after: overfill", "after: owner", "passes in step overfill, not in owner"),
-    ("lab.yaml", "  - job: {name: job-2, state: Running, vc: vc1}", "  - job: {name: job-2}\n  - cluster: {jobs: 1}",
-     "first-runs passes under the mistake first-elsewhere"),
+    (
+        "lab.yaml",
+        "  - job: {name: job-2, state: Running, vc: vc1}",
+        "  - job: {name: job-2}\n  - cluster: {jobs: 1}",
+        "first-runs passes under the mistake first-elsewhere",
+    ),
     ("lab.yaml", "  - job: {name: job-2, vc: default}", "  - job: {name: job-2, vc: vc1}", "though nobody made it"),
     ("lab.yaml", "  - job: {name: job-3, vc: default}", "  - job: {name: job-3, priority: crit}", "is not recognised"),
     ("lab.yaml", "  - paictl node list\n", "  - paictl node show worker9\n", "no node"),
@@ -87,7 +96,7 @@ MISTAKES = [
     ("lab.zh.md", "$ paictl node list", "$ paictl node show worker1", "Chinese 'paictl node show worker1'"),
     ("lab.en.md", "$ paictl cluster tick 5m", "$ paictl cluster tick 6m", "does not show 'paictl cluster tick 5m'"),
     ("lab.en.md", "student~job-2  Running", "student~job-2  Waiting", "paictl job submit job-2.yaml prints"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("file", "old", "new", "said"), MISTAKES)

@@ -83,9 +83,12 @@ def test_grants_end_with_their_virtual_cluster_and_the_push_says_so(cluster: Clu
     assert [note for note in made.notes if "removed" in note] == [
         "storage data is no longer granted to vc1, which is removed; if it is added again: "
         "paictl storage grant data --vc vc1",
-        *(f"template library {name} is no longer granted to vc1, which is removed; if it is added again: "
-          f"paictl template sync {name} FOLDER --vc vc1" for name in ("both", "own")),
-    ]  # fmt: skip
+        *(
+            f"template library {name} is no longer granted to vc1, which is removed; if it is added again: "
+            f"paictl template sync {name} FOLDER --vc vc1"
+            for name in ("both", "own")
+        ),
+    ]
     send(cluster, made, "without")
     assert grants(cluster) == REST
     send(cluster, with_vc1(cluster), "again")
@@ -187,5 +190,6 @@ def test_what_cannot_be_read_keeps_no_push_from_its_plan(cluster: Cluster, monke
 
     monkeypatch.setattr(type(cluster), "storages", broken)
     assert {note.partition(" is no longer")[0] for note in without_vc1(cluster).notes} == {
-        "template library both", "template library own",
-    }  # fmt: skip
+        "template library both",
+        "template library own",
+    }

@@ -93,9 +93,15 @@ def test_behind_the_extender_a_stranger_waits_for_a_sister_and_metrics_say_how_d
     said = explain_pod(harness.core, "default", "stranger-0")
     reason = "virtual cluster tenantc goes first: department research has 18 unused devices"
     assert said["ahead"] == {
-        "gangs": 1, "vc": "tenantc", "user": "", "used": 0.0, "than": "tenantb", "more": 0.0,
-        "department": "research", "unused": 18,
-    }  # fmt: skip
+        "gangs": 1,
+        "vc": "tenantc",
+        "user": "",
+        "used": 0.0,
+        "than": "tenantb",
+        "more": 0.0,
+        "department": "research",
+        "unused": 18,
+    }
     assert reason in said["text"][-1]
     harness.delete("lent0-0")
     failed = str(harness.ask(stranger).failed)

@@ -107,8 +107,9 @@ def test_behind_the_extender_a_gang_waits_for_one_whose_tenant_used_less(harness
     assert why in str(answer.failed), "nobody's name: the pod's owner reads it"
     said = explain_pod(harness.core, "default", "a-0")
     assert (said["situation"], said["text"]) == (
-        "order", [f"Pod default/a-0 waits: {why}."],
-    )  # fmt: skip
+        "order",
+        [f"Pod default/a-0 waits: {why}."],
+    )
     harness.now += 5
     assert {ref.name for ref in to_requeue(harness.core)} == {f"b-{number}" for number in range(3)}
     for pod in b:

@@ -96,9 +96,7 @@ class Placer:
         options = DoorOptions(
             rules=Rules(skus=self.cells.sku_types), sharing=self.sharing, require_grants=self.require_grants
         )
-        self.core = PlacerCore(
-            self.cells, options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
-        )  # fmt: skip
+        self.core = PlacerCore(self.cells, options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now)
         client: Any = self.server
         self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
         self.pinner = Pinner(client, self.core, remaining=lambda: math.inf)
@@ -511,10 +509,14 @@ def test_a_slow_webhook_keeps_no_gang_back(placer: Placer) -> None:
     assert placer.node("g-1")
 
 
-@pytest.mark.parametrize("error", [
-    KubeError("somebody changed it", status=409), KubeError("failed calling webhook", status=500),
-    KubeError("admission webhook w does not support dry run", status=400),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        KubeError("somebody changed it", status=409),
+        KubeError("failed calling webhook", status=500),
+        KubeError("admission webhook w does not support dry run", status=400),
+    ],
+)
 def test_what_passes_or_nobody_can_know_keeps_no_gang_back(placer: Placer, error: KubeError) -> None:
     placer.create(gang("g", 2, 4))
     placer.server.refuse["ask g-1"] = error

@@ -125,8 +125,9 @@ def test_more_pods_than_the_gang_has_are_placed_one_by_one(placer: Placer) -> No
     placer.tell()
     placer.round()
     assert {uid for row in placer.core.book.engine.state.groups.by_name["default/g"].pods for uid in row} == {
-        "g-1", "g-3"
-    }  # fmt: skip
+        "g-1",
+        "g-3",
+    }
     placer.delete("g-2")
     placer.round()
     assert placer.node("g-9")
@@ -144,8 +145,9 @@ def test_bound_pods_stay_in_their_gang_whatever_the_group_becomes(placer: Placer
     for size in (1, 3, 2):
         placer.core.pod_group_changed(read_group(group(size=size)))
         assert {uid for row in placer.core.book.engine.state.groups.by_name["default/g"].pods for uid in row} == {
-            "g-0", "g-1"
-        }  # fmt: skip
+            "g-0",
+            "g-1",
+        }
     more = pods(1)
     more[0]["metadata"] |= {"name": "g-9", "uid": "g-9"}
     placer.create(more)

@@ -71,9 +71,13 @@ def test_a_pod_is_charged_for_its_devices_from_its_pin_on() -> None:
     placer.core.month_used({})
     (made,) = gang("held", 1, 2, vc="B")
     made["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-         "lastTransitionTime": "2026-11-24T00:00:00Z"}
-    ]  # fmt: skip
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "lastTransitionTime": "2026-11-24T00:00:00Z",
+        }
+    ]
     placer.create([made], schedulerName="nobody")
     accounts.pod_changed(made)
     placer.round()

@@ -27,8 +27,11 @@ def test_who_would_delay_the_first_in_line_keeps_its_gate_and_starts_when_that_i
     placer.create(pods("short", 1, 4, 9))
     placer.round()
     assert [placed(placer, name, size) for name, size in (("first", 1), ("big", 3), ("late", 1), ("short", 1))] == [
-        True, False, False, True,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+        True,
+    ]
     said = next(one.message for one in placer.recorded if one.pod.name == "late-0")
     assert "it would delay default/big, which starts at" in said
     for name in ("big-0", "big-1", "big-2"):

@@ -32,9 +32,11 @@ class Tenants(Placer):
 
 def member(namespace: str, name: str, vc: str, group: str, pods: int, *gates: str) -> Json:
     asked = {
-        "virtualCluster": vc, "priority": 0, "leafCellNumber": 1,
+        "virtualCluster": vc,
+        "priority": 0,
+        "leafCellNumber": 1,
         "affinityGroup": {"name": group, "members": [{"podNumber": pods, "leafCellNumber": 1}]},
-    }  # fmt: skip
+    }
     made = pod(name, asked, uid=f"uid-{namespace}-{name}", namespace=namespace)
     made["spec"]["schedulingGates"] = [{"name": gate} for gate in (GATE, *gates)]
     return made

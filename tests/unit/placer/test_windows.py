@@ -59,5 +59,6 @@ def test_a_pinned_gang_leaves_when_the_window_begins(placer: Placer) -> None:
     placer.now += 600
     placer.reconciler.reconcile()
     assert [call for call in placer.server.calls if call.startswith("POST eviction")] == [
-        "POST eviction g-0", "POST eviction g-1",
-    ]  # fmt: skip
+        "POST eviction g-0",
+        "POST eviction g-1",
+    ]

@@ -90,9 +90,13 @@ def test_a_failure_blocks_those_that_need_it_through_others_as_well() -> None:
     diary: list[str] = []
     told: list[Event] = []
     phases = [
-        Recorded("a", diary, fails="run"), Recorded("b", diary, ("a",)), Recorded("c", diary, ("b",)),
-        Recorded("d", diary), Recorded("e", diary, idle="is so already"), Recorded("f", diary, ("e",)),
-    ]  # fmt: skip
+        Recorded("a", diary, fails="run"),
+        Recorded("b", diary, ("a",)),
+        Recorded("c", diary, ("b",)),
+        Recorded("d", diary),
+        Recorded("e", diary, idle="is so already"),
+        Recorded("f", diary, ("e",)),
+    ]
     found = {one.phase: one for one in carry_out(phases, told.append)}
     assert [one.status for one in found.values()] == ["failed", "blocked", "blocked", "done", "skipped", "done"]
     assert (found["c"].by, str(found["a"].error)) == ("a", "run of a went wrong")
@@ -230,8 +234,11 @@ def test_what_fails_blocks_those_that_need_it_and_not_those_that_only_follow_it(
     ]
     outcomes = carry_out(phases, workers=4)
     assert [(one.status, one.by) for one in outcomes] == [
-        (PhaseStatus.FAILED, ""), (PhaseStatus.BLOCKED, "bad"), (PhaseStatus.BLOCKED, "bad"), (PhaseStatus.DONE, ""),
-    ]  # fmt: skip
+        (PhaseStatus.FAILED, ""),
+        (PhaseStatus.BLOCKED, "bad"),
+        (PhaseStatus.BLOCKED, "bad"),
+        (PhaseStatus.DONE, ""),
+    ]
     assert diary == ["bad", "follows"]
 
 

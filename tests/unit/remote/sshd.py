@@ -137,10 +137,17 @@ class Server:
         environment = {"PATH": f"{self.path}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         code = -1
         # A program may end before it has read its input: to close its stdin then is a broken pipe, and no fault.
-        with suppress(BrokenPipeError), subprocess.Popen(
-            ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=environment, start_new_session=True,
-        ) as program:  # fmt: skip
+        with (
+            suppress(BrokenPipeError),
+            subprocess.Popen(
+                ["sh", "-c", command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            ) as program,
+        ):
             assert program.stdin is not None
             self._programs.append(program)
             pumps = [

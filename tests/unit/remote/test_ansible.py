@@ -50,8 +50,14 @@ def test_without_secrets_the_file_holds_nothing() -> None:
 
 def test_ssh_trusts_our_keys_only_and_ends_silence() -> None:
     words = ssh_arguments(Path("/a b/known_hosts"), 7, INVENTORY)
-    for needed in ("StrictHostKeyChecking=yes", "GlobalKnownHostsFile=/dev/null", "ServerAliveInterval=5",
-                   "ServerAliveCountMax=3", "ControlPersist=60s", "ConnectTimeout=7"):  # fmt: skip
+    for needed in (
+        "StrictHostKeyChecking=yes",
+        "GlobalKnownHostsFile=/dev/null",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "ControlPersist=60s",
+        "ConnectTimeout=7",
+    ):
         assert needed in words
     assert "'UserKnownHostsFile=\"/a b/known_hosts\"'" in words
     assert "-F /dev/null" in words
@@ -102,9 +108,11 @@ STATS: dict[str, Any] = {"ok": {"a": 1}, "failures": {}, "dark": {}}
 def test_a_run_that_ended_well(tmp_path: Path) -> None:
     collector, heard = collected(
         tmp_path,
-        event("playbook_on_task_start"), event("runner_on_start", "a"),
-        event("runner_on_ok", "a", res={"changed": True}), event("playbook_on_stats", **STATS),
-    )  # fmt: skip
+        event("playbook_on_task_start"),
+        event("runner_on_start", "a"),
+        event("runner_on_ok", "a", res={"changed": True}),
+        event("playbook_on_stats", **STATS),
+    )
     outcome = collector.outcomes()["a"]
     assert (collector.ran, outcome.well, outcome.changed, outcome.changes) == (True, True, 1, ("t",))
     assert [one.what for one in heard] == [TaskEventKind.TASK, TaskEventKind.CHANGED]
@@ -113,9 +121,11 @@ def test_a_run_that_ended_well(tmp_path: Path) -> None:
 
 def test_what_was_being_done_when_it_was_stopped_may_be_half_done(tmp_path: Path) -> None:
     collector, heard = collected(
-        tmp_path, event("runner_on_start", "a", "install"), event("runner_on_start", "b", "install"),
+        tmp_path,
+        event("runner_on_start", "a", "install"),
+        event("runner_on_start", "b", "install"),
         event("runner_on_ok", "b", "install", res={}),
-    )  # fmt: skip
+    )
     outcomes = collector.outcomes()
     assert not collector.ran
     assert outcomes["a"].unfinished == ("install",)
@@ -190,9 +200,11 @@ def test_workers_with_sessions_of_their_own_are_ended(tmp_path: Path) -> None:
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", stubborn], env={**os.environ, MARK: str(tmp_path)}, stdout=subprocess.PIPE,
+        [sys.executable, "-c", stubborn],
+        env={**os.environ, MARK: str(tmp_path)},
+        stdout=subprocess.PIPE,
         start_new_session=True,
-    ) as worker:  # fmt: skip
+    ) as worker:
         assert worker.stdout is not None
         worker.stdout.readline()
         assert worker.pid in marked(mark)

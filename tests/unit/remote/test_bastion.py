@@ -164,8 +164,14 @@ def test_ssh_is_told_of_the_bastion_and_verifies_its_key() -> None:
     assert words[0] == "ssh"
     assert words[-3:] == ["-W", "[h1]:22", "jump@gw.example"]
     settings = {words[at + 1] for at, word in enumerate(words) if word == "-o"}
-    assert {"StrictHostKeyChecking=yes", "BatchMode=yes", "ForwardAgent=no", "IdentitiesOnly=yes",
-            'UserKnownHostsFile="/a b/100%%/known"', "ControlPath=/run/x"} <= settings  # fmt: skip
+    assert {
+        "StrictHostKeyChecking=yes",
+        "BatchMode=yes",
+        "ForwardAgent=no",
+        "IdentitiesOnly=yes",
+        'UserKnownHostsFile="/a b/100%%/known"',
+        "ControlPath=/run/x",
+    } <= settings
     assert words[words.index("-i") + 1] == "/a b/100%/id"
     assert words[words.index("-p") + 1] == "2222"
     host = Host("h1", "10.0.0.1", "ann")

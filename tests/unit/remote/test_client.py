@@ -76,13 +76,15 @@ def client(folder: Path, server: str, proxy: str | None = None) -> KubeClient:
     SHOWN.clear()
     cluster = {"server": server, **({"proxy-url": proxy} if proxy else {})}
     (folder / "conf").write_text(
-        yaml.safe_dump({
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        })
-    )  # fmt: skip
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
     return connect(folder / "conf")
 
 
@@ -197,9 +199,11 @@ def test_a_server_is_reached_elsewhere_and_still_has_to_be_itself(
     server = "https://192.0.2.7:6443"  # of no machine
     cluster = {"server": server, "certificate-authority": str(tmp_path / "ca.pem")}
     made = {
-        "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
-    }  # fmt: skip
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
     (tmp_path / "conf").write_text(yaml.safe_dump(made))
     with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as local:
         local.socket = context.wrap_socket(local.socket, server_side=True)
@@ -242,9 +246,11 @@ def test_a_server_is_passed_on_as_it_is_reached_without_credentials(tmp_path: Pa
     more = f"certificate-authority-data: {authority}, tls-server-name: inner.example, proxy-url: 'http://proxy.example:3128'"
     (tmp_path / "conf").write_text(CONFIG % more)
     assert connect(tmp_path / "conf").cluster_entry() == {
-        "server": "https://api.example:6443", "certificate-authority-data": authority,
-        "tls-server-name": "inner.example", "proxy-url": "http://proxy.example:3128",
-    }  # fmt: skip
+        "server": "https://api.example:6443",
+        "certificate-authority-data": authority,
+        "tls-server-name": "inner.example",
+        "proxy-url": "http://proxy.example:3128",
+    }
 
 
 def test_a_proxy_of_this_shell_or_with_a_password_is_not_passed_on(

@@ -49,11 +49,14 @@ class StandIn:
         config = json.dumps({"architecture": arch, "os": "linux"}).encode()
         layers = [f"{arch} layer {number}".encode() * 1000 for number in (0, 1)]
         self.blobs |= {digest(one): one for one in (config, *layers)}
-        body = json.dumps({
-            "schemaVersion": 2, "mediaType": MANIFEST,
-            "config": {"mediaType": "c", "digest": digest(config), "size": len(config)},
-            "layers": [{"mediaType": "l", "digest": digest(one), "size": len(one)} for one in layers],
-        }).encode()  # fmt: skip
+        body = json.dumps(
+            {
+                "schemaVersion": 2,
+                "mediaType": MANIFEST,
+                "config": {"mediaType": "c", "digest": digest(config), "size": len(config)},
+                "layers": [{"mediaType": "l", "digest": digest(one), "size": len(one)} for one in layers],
+            }
+        ).encode()
         self.keep(digest(body), MANIFEST, body)
         about = {"os": "linux", "architecture": arch}
         return {"mediaType": MANIFEST, "digest": digest(body), "size": len(body), "platform": about}

@@ -62,10 +62,14 @@ class Elections:
     def _elector(self, name: str) -> LeaderElector:
         client: Any = self.server
         return LeaderElector(
-            client, ("default", "lease"), name, gained=lambda: self.changes.append(f"+{name}"),
-            lost=lambda: self.changes.append(f"-{name}"), terms=LeaseTimes(duration=8, retry=1.5),
+            client,
+            ("default", "lease"),
+            name,
+            gained=lambda: self.changes.append(f"+{name}"),
+            lost=lambda: self.changes.append(f"-{name}"),
+            terms=LeaseTimes(duration=8, retry=1.5),
             clock=lambda: self.now,
-        )  # fmt: skip
+        )
 
     def round(self, elector: LeaderElector) -> float:
         elector.step()

@@ -31,9 +31,14 @@ def sshd() -> Iterator[Server]:
 
 
 def options(
-    sshd: Server, tmp_path: Path, *, trusted: bool = True, accept: bool = False,
-    connect: float = 60.0, silence: float = 60.0,
-) -> SshOptions:  # fmt: skip
+    sshd: Server,
+    tmp_path: Path,
+    *,
+    trusted: bool = True,
+    accept: bool = False,
+    connect: float = 60.0,
+    silence: float = 60.0,
+) -> SshOptions:
     """Patient, as the machine may be busy; only where a host is to be given up are the times short."""
     path = tmp_path / "known_hosts"
     if trusted and not path.exists():

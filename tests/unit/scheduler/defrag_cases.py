@@ -77,9 +77,16 @@ def start(engine: Engine, name: str, vc: str, priority: int, leaves: int, pods: 
     offered = frozenset(engine.state.physical.nodes) - frozenset(avoid)
     for number in range(pods):
         request = PodRequest(
-            f"{name}/{number}", f"{name}/{number}", vc, priority, leaves, name, ((leaves, pods),), "V100",
+            f"{name}/{number}",
+            f"{name}/{number}",
+            vc,
+            priority,
+            leaves,
+            name,
+            ((leaves, pods),),
+            "V100",
             ignore_suggested=not avoid,
-        )  # fmt: skip
+        )
         decision = engine.plan(request, offered if avoid else None)
         if not isinstance(decision, Bind):
             return False
@@ -92,9 +99,16 @@ def gang_of(engine: Engine, name: str, weight: int, fixed: str = "") -> RunningG
     group = engine.state.groups.by_name[name]
     ((leaves, _),) = group.members
     request = PodRequest(
-        f"{name}/0", f"{name}/0", group.vc, group.priority, leaves, name, group.members, "V100",
+        f"{name}/0",
+        f"{name}/0",
+        group.vc,
+        group.priority,
+        leaves,
+        name,
+        group.members,
+        "V100",
         ignore_suggested=group.ignore_suggested,
-    )  # fmt: skip
+    )
     return RunningGang(name, (request,), weight, fixed)
 
 
@@ -121,7 +135,7 @@ def random_case(seed: int, most_nodes: int = 64) -> Case:
         gangs = {
             name: gang_of(engine, name, dice.randint(1, 40), "stays" if dice.random() < 0.08 else "")
             for name in sorted(engine.state.groups.by_name)
-        }  # fmt: skip
+        }
         vc = dice.choice(("", "", "a"))
         kind = dice.choice((NODE, NODE, SWITCH, *((RACK,) if not vc else ())))
         free = len([cell for cell in cells_of(engine, kind, vc) if not users(engine, cell, vc)])
@@ -136,20 +150,19 @@ def random_case(seed: int, most_nodes: int = 64) -> Case:
 def cells_of(engine: Engine, kind: str, vc: str) -> list[Any]:
     """All cells of a type, virtual ones of a promise or physical ones."""
     tree: Any = engine.state.virtual if vc else engine.state.physical
-    return [
-        cell for cell in tree.cells()
-        if tree.type_of(cell) == kind and (not vc or tree.vc(cell) == vc)
-    ]  # fmt: skip
+    return [cell for cell in tree.cells() if tree.type_of(cell) == kind and (not vc or tree.vc(cell) == vc)]
 
 
 def users(engine: Engine, cell: Any, vc: str) -> frozenset[str]:
     """The groups in a cell."""
     state = engine.state
     if not vc:
-        return frozenset(state.occupancy.user[leaf] for leaf in state.physical.leaves(cell)
-                         if leaf in state.occupancy.user)  # fmt: skip
-    bound = (state.binding.physical[leaf] for leaf in state.virtual.leaves(cell) if leaf in
-             state.occupancy.virtual_priority)  # fmt: skip
+        return frozenset(
+            state.occupancy.user[leaf] for leaf in state.physical.leaves(cell) if leaf in state.occupancy.user
+        )
+    bound = (
+        state.binding.physical[leaf] for leaf in state.virtual.leaves(cell) if leaf in state.occupancy.virtual_priority
+    )
     return frozenset(state.occupancy.user[leaf] for leaf in bound)
 
 
@@ -233,8 +246,9 @@ def optimum(case: Case, below: int | None = None, most: int = 4) -> tuple[int, t
     weights = {gang.key: gang.weight for gang in movable}
     sets = sorted(
         (sum(weights[name] for name in names), names)
-        for size in range(most + 1) for names in combinations(sorted(weights), size)
-    )  # fmt: skip
+        for size in range(most + 1)
+        for names in combinations(sorted(weights), size)
+    )
     stuck: dict[frozenset[str], set[tuple[str, ...]]] = {}
     for weight, names in sets:
         if below is not None and weight >= below:

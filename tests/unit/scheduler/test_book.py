@@ -43,8 +43,10 @@ def test_a_bind_takes_effect_with_allocate_and_only_once(book: Book) -> None:
     assert book.engine.state.digest() == before
     done = book.allocate("p")
     assert (done.info, done.group.pods, [one.name for one in changes(done.outcomes)]) == (
-        answer.info, (("p",),), ["default/p"],
-    )  # fmt: skip
+        answer.info,
+        (("p",),),
+        ["default/p"],
+    )
     with pytest.raises(RequestError, match="no decision to bind"):
         book.allocate("p")
     with pytest.raises(RequestError, match="no decision to bind"):

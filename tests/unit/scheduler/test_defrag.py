@@ -64,8 +64,11 @@ def check_sound(case: Case, plan: RoomPlan) -> None:
             )
         assert set(engine.state.groups.by_name) == before
         assert all(engine.state.groups.by_name[name] == group for name, group in others.items())
-        free = [cell for cell in cells_of(engine, plan.room.cell_type, plan.room.vc)
-                if not users(engine, cell, plan.room.vc)]  # fmt: skip
+        free = [
+            cell
+            for cell in cells_of(engine, plan.room.cell_type, plan.room.vc)
+            if not users(engine, cell, plan.room.vc)
+        ]
         assert len(free) >= plan.room.number
         validate(engine.state)
 

@@ -341,8 +341,9 @@ def test_an_operation_says_which_groups_it_changed_and_no_others() -> None:
     taker = engine.plan(pod("q", "A", 4, priority=5))
     changes = engine.apply(taker)
     assert [(one.name, one.before is None) for one in changes if isinstance(one, GroupChange)] == [
-        ("default/p", False), ("default/q", True),
-    ]  # fmt: skip
+        ("default/p", False),
+        ("default/q", True),
+    ]
     (ended,) = engine.observe(PodGone("q"))
     assert isinstance(ended, GroupChange)
     assert (ended.name, ended.after) == ("default/q", None)

@@ -50,8 +50,10 @@ def test_the_groups_in_the_way_and_what_would_help() -> None:
     found = explain(engine, pod("late", "A", 4, priority=3))
     (view,) = found.views
     assert [(level.cell_type, level.free, level.total) for level in view.levels] == [
-        ("NODE", 0, 2), ("SWITCH", 0, 4), ("GPU", 1, 8),
-    ]  # fmt: skip
+        ("NODE", 0, 2),
+        ("SWITCH", 0, 4),
+        ("GPU", 1, 8),
+    ]
     assert [one.group for one in view.holders] == ["default/large", "default/small", "default/tiny"]
     assert (view.leaves.free, view.leaves.used, view.leaves.total) == (1, 7, 8)
     would = changes(found)

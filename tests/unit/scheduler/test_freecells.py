@@ -18,9 +18,10 @@ def whole(engine: Engine, level: int) -> set[PhysicalCell]:
     state = engine.state
     busy = state.occupancy.user.keys() | state.occupancy.reserver.keys()
     return {
-        cell for cell in state.physical.at[0][level]
+        cell
+        for cell in state.physical.at[0][level]
         if not any(leaf in busy or state.counts.bad[leaf] for leaf in state.physical.leaves(cell))
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("seed", range(25))

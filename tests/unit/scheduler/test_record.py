@@ -105,10 +105,17 @@ class Story:
             size = (1, 1, 2, 4)[self.pick(4)]
             self.count += 1
             first = PodRequest(
-                "", "", vcs[self.pick(len(vcs))], (-1, 0, 1, 5)[self.pick(4)], size, f"g{self.count}",
-                ((size, 1 + self.pick(3)),), lazy_preemption=not self.pick(2), ignore_suggested=bool(self.pick(2)),
+                "",
+                "",
+                vcs[self.pick(len(vcs))],
+                (-1, 0, 1, 5)[self.pick(4)],
+                size,
+                f"g{self.count}",
+                ((size, 1 + self.pick(3)),),
+                lazy_preemption=not self.pick(2),
+                ignore_suggested=bool(self.pick(2)),
                 repair=not self.pick(4),
-            )  # fmt: skip
+            )
         self.count += 1
         made = replace(first, uid=f"p{self.count:03}", name=f"default/p{self.count:03}")
         self.requests[made.uid] = made

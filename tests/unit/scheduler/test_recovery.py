@@ -94,9 +94,10 @@ def test_a_pod_whose_gang_was_edited_keeps_its_devices_when_the_others_end(
     leaf_number = members[-1][0]
     running = [
         replace(one, request=replace(one.request, members=members, leaf_number=leaf_number))
-        if one.request.uid == edited else one
+        if one.request.uid == edited
+        else one
         for one in pods
-    ]  # fmt: skip
+    ]
     engine, _ = recovered(*running)
     assert sorted(engine.state.groups.slots) == ["p", "q"]
     engine.observe(PodGone("q" if edited == "p" else "p"))
@@ -144,9 +145,12 @@ kinds = st.lists(st.sampled_from(["", "?", "NODE", "SWITCH", "GPU", "POOL"]), ma
 devices = st.lists(numbers, min_size=1, max_size=5).map(tuple)
 places = st.builds(PodPlacement, names, devices, st.none() | kinds)
 infos = st.builds(
-    BindInfo, names, devices, st.sampled_from(["POOL", "", "?"]),
+    BindInfo,
+    names,
+    devices,
+    st.sampled_from(["POOL", "", "?"]),
     st.lists(st.lists(places, max_size=3).map(tuple), max_size=3).map(tuple),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -154,9 +158,14 @@ def damaged(draw: st.DrawFn, number: int) -> PodRecovered:
     """A pod with an annotation in which anything may be wrong."""
     leaves, pods = draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 2))
     request = pod(
-        f"p{number}", draw(st.sampled_from("ABC")), leaves, draw(st.sampled_from([-1, 0, 5])),
-        group=draw(st.sampled_from(["g", "h"])), pods=pods, lazy_preemption=draw(st.booleans()),
-    )  # fmt: skip
+        f"p{number}",
+        draw(st.sampled_from("ABC")),
+        leaves,
+        draw(st.sampled_from([-1, 0, 5])),
+        group=draw(st.sampled_from(["g", "h"])),
+        pods=pods,
+        lazy_preemption=draw(st.booleans()),
+    )
     if draw(st.booleans()):
         return PodRecovered(request, draw(infos))
     place = PodPlacement(draw(names), tuple(range(leaves)), draw(st.none() | st.just(("NODE",) * leaves) | kinds))

@@ -27,10 +27,14 @@ def racks(**vcs: tuple[str, int]) -> dict[str, Any]:
     """Four racks of four nodes with four devices, a hall of two racks each; VCs as ``A=("RACK", 1)``."""
     paths = {"HALL": "HALL", "RACK": "HALL.RACK", "NODE": "HALL.RACK.NODE"}
     halls = [
-        {"cellChildren": [{"cellChildren": [{"cellAddress": f"n{8 * hall + 4 * rack + node}"} for node in range(4)]}
-                          for rack in range(2)]}
+        {
+            "cellChildren": [
+                {"cellChildren": [{"cellAddress": f"n{8 * hall + 4 * rack + node}"} for node in range(4)]}
+                for rack in range(2)
+            ]
+        }
         for hall in range(2)
-    ]  # fmt: skip
+    ]
     return {
         "physicalCluster": {
             "cellTypes": {
@@ -243,8 +247,11 @@ def test_a_restart_finds_the_gang_where_it_is_after_repairs(order: bool) -> None
     assert list(book.engine.state.groups.by_name) == ["gang"]
     assert {uid for row in group.pods for uid in row} == set(now)
     tree = book.engine.state.physical
-    held = {uid: tree.node_name(leaves[0]) for slot, leaves, _ in group.placements()
-            for uid in [group.pods[slot.member][slot.pod]]}  # fmt: skip
+    held = {
+        uid: tree.node_name(leaves[0])
+        for slot, leaves, _ in group.placements()
+        for uid in [group.pods[slot.member][slot.pod]]
+    }
     assert held == now
 
 
@@ -329,8 +336,9 @@ def test_a_repair_that_was_planned_before_something_changed_is_refused() -> None
     validate(book.engine.state)
 
 
-STEP = st.tuples(st.sampled_from(["fail", "heal", "device", "repair", "end", "other", "oppo", "restart"]),
-                 st.integers(0, 15))  # fmt: skip
+STEP = st.tuples(
+    st.sampled_from(["fail", "heal", "device", "repair", "end", "other", "oppo", "restart"]), st.integers(0, 15)
+)
 
 
 @settings(max_examples=60, deadline=None)

@@ -229,10 +229,15 @@ def test_a_plan_for_several_is_not_carried_out_after_a_change() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(["fail", "fail", "heal", "ask", "ask", "drop", "restart", "oppo"]),
-                       st.integers(0, 15)), min_size=5, max_size=30),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["fail", "fail", "heal", "ask", "ask", "drop", "restart", "oppo"]), st.integers(0, 15)
+        ),
+        min_size=5,
+        max_size=30,
+    ),
     st.sampled_from([1, 2]),
-)  # fmt: skip
+)
 def test_nodes_with_several_members_fail(  # noqa: C901 - one branch for each kind of step
     steps: list[tuple[str, int]], leaves: int
 ) -> None:

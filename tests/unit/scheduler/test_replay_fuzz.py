@@ -21,9 +21,35 @@ from paictl.scheduler.wire import read_request
 from tests.unit.scheduler.scenarios.world import RACKS
 
 ODD: tuple[Any, ...] = (
-    None, True, False, -1, 0, 1, 3, 1001, 10**30, -(10**400), 0.5, float("nan"), float("inf"), "", "a", "n0", "PIN",
-    "x\n", "\ud800", [], {}, [None], [[]], ["n0", 5], {"a": 1}, {"name": "g0"}, {"members": 3}, [{"podNumber": 1}],
-)  # fmt: skip
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    3,
+    1001,
+    10**30,
+    -(10**400),
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "a",
+    "n0",
+    "PIN",
+    "x\n",
+    "\ud800",
+    [],
+    {},
+    [None],
+    [[]],
+    ["n0", 5],
+    {"a": 1},
+    {"name": "g0"},
+    {"members": 3},
+    [{"podNumber": 1}],
+)
 """Values to put in the place of others."""
 NODES = [f"n{number}" for number in range(8)]
 SIZES = (1, 1, 2, 2, 3, 4)
@@ -66,13 +92,15 @@ def operation(pick: random.Random) -> dict[str, Any]:
         return {"op": pick.choice(["add_allocated", "bound", "delete_allocated", "delete_unallocated"]), "uid": uid}
     if kind < 0.9:
         return {"op": "node", "name": pick.choice(NODES), "healthy": pick.random() < 0.6}
-    return pick.choice([
-        {"op": "nodes", "names": pick.sample(NODES, 3), "healthy": True},
-        {"op": "restart", "config": pick.choice(["same", "none"]), "lost": [uid], "order": "pods_first"},
-        {"op": "restart"},
-        {"op": "status", "view": pick.choice(["groups", "cells", "pods", "full", "other"])},
-        {"op": "mark"},
-    ])  # fmt: skip
+    return pick.choice(
+        [
+            {"op": "nodes", "names": pick.sample(NODES, 3), "healthy": True},
+            {"op": "restart", "config": pick.choice(["same", "none"]), "lost": [uid], "order": "pods_first"},
+            {"op": "restart"},
+            {"op": "status", "view": pick.choice(["groups", "cells", "pods", "full", "other"])},
+            {"op": "mark"},
+        ]
+    )
 
 
 def spoilt(pick: random.Random, sound: dict[str, Any]) -> dict[str, Any]:
@@ -150,8 +178,17 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ("virtualCluster", "priority", "leafCellNumber", "gpuNumber", "leafCellType", "gpuType", "pinnedCellId",
-          "lazyPreemptionEnable", "ignoreK8sSuggestedNodes")  # fmt: skip
+FIELDS = (
+    "virtualCluster",
+    "priority",
+    "leafCellNumber",
+    "gpuNumber",
+    "leafCellType",
+    "gpuType",
+    "pinnedCellId",
+    "lazyPreemptionEnable",
+    "ignoreK8sSuggestedNodes",
+)
 GOOD = {"virtualCluster": "a", "priority": 0, "leafCellNumber": 1}
 MEMBER = st.dictionaries(st.sampled_from(["podNumber", "leafCellNumber", "gpuNumber"]), VALUES | st.integers(1, 3))
 GROUP = st.fixed_dictionaries(

@@ -180,10 +180,14 @@ def random_lent(seed: int) -> tuple[Engine, dict[str, int]]:
 def test_nodes_are_chosen_as_well_as_by_trying_all(seed: int, pods: int) -> None:
     engine, losses = random_lent(seed)
     on = {
-        name: {engine.state.occupancy.user[leaf] for cell in cells for leaf in engine.state.physical.leaves(cell)
-               if leaf in engine.state.occupancy.user}
+        name: {
+            engine.state.occupancy.user[leaf]
+            for cell in cells
+            for leaf in engine.state.physical.leaves(cell)
+            if leaf in engine.state.occupancy.user
+        }
         for name, cells in engine.state.physical.nodes.items()
-    }  # fmt: skip
+    }
     least = min(
         sum(losses[name.removeprefix("default/")] for name in set().union(*(on[node] for node in some)))
         for some in combinations(NODES, pods)

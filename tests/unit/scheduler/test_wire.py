@@ -80,15 +80,17 @@ def test_bind_info_there_and_back(info: BindInfo) -> None:
 
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3, unique_by=lambda one: one[0]),
-    st.booleans(), st.booleans(), st.integers(-1, 1000), st.sampled_from(["", "GPU"]), st.sampled_from(["", "PIN"]),
-)  # fmt: skip
+    st.booleans(),
+    st.booleans(),
+    st.integers(-1, 1000),
+    st.sampled_from(["", "GPU"]),
+    st.sampled_from(["", "PIN"]),
+)
 def test_requests_there_and_back(
     members: list[tuple[int, int]], lazy: bool, ignore: bool, priority: int, leaf_type: str, pinned: str
 ) -> None:
     ordered = tuple(sorted(members))
-    request = PodRequest(
-        "u", "default/p", "vc", priority, ordered[0][0], "g", ordered, leaf_type, pinned, lazy, ignore
-    )  # fmt: skip
+    request = PodRequest("u", "default/p", "vc", priority, ordered[0][0], "g", ordered, leaf_type, pinned, lazy, ignore)
     text = json.dumps(wire.request_json(request))
     assert wire.parse_request(text, "u", "default/p", parse) == request
 

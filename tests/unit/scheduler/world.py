@@ -450,9 +450,16 @@ class World:
         pods = max(1, chain.leaves[level] // size)
         self.count += 1
         request = PodRequest(
-            f"p{self.count:05}", f"default/p{self.count:05}", top.vc, (0, 5)[self.pick(2)], size, f"g{self.count:05}",
-            ((size, pods),), leaf_type=chain.leaf_type, pinned_id=top.pinned_id or "",
-        )  # fmt: skip
+            f"p{self.count:05}",
+            f"default/p{self.count:05}",
+            top.vc,
+            (0, 5)[self.pick(2)],
+            size,
+            f"g{self.count:05}",
+            ((size, pods),),
+            leaf_type=chain.leaf_type,
+            pinned_id=top.pinned_id or "",
+        )
         self.groups[request.group] = request
         decision = self.plan(request, None, Phase.FILTERING)
         assert not isinstance(decision, Wait), f"{request} within free quota has to wait: {decision.reason}"

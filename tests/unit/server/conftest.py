@@ -70,9 +70,18 @@ class Server:
         return self.loop.run_until_complete(self._sent(*self._request(method, path, **options)))
 
     def _request(
-        self, method: str, path: str, *, token: str = "", cookie: str = "", body: bytes = b"", media: str = "",
-        headers: Mapping[str, str] | None = None, more: list[tuple[str, str]] | None = None, scheme: str = "http",
-    ) -> tuple[MutableMapping[str, Any], bytes]:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str = "",
+        cookie: str = "",
+        body: bytes = b"",
+        media: str = "",
+        headers: Mapping[str, str] | None = None,
+        more: list[tuple[str, str]] | None = None,
+        scheme: str = "http",
+    ) -> tuple[MutableMapping[str, Any], bytes]:
         address = urlsplit(path)
         raw = [("host", "pai.example"), *(headers or {}).items(), *(more or [])]
         if token:
@@ -84,11 +93,19 @@ class Server:
         if body:
             raw.append(("content-length", str(len(body))))
         scope: MutableMapping[str, Any] = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": scheme,
-            "path": address.path, "raw_path": address.path.encode(), "query_string": address.query.encode(),
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": scheme,
+            "path": address.path,
+            "raw_path": address.path.encode(),
+            "query_string": address.query.encode(),
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in raw],
-            "client": (self.client, 5000), "server": ("pai.example", 80), "root_path": "",
-        }  # fmt: skip
+            "client": (self.client, 5000),
+            "server": ("pai.example", 80),
+            "root_path": "",
+        }
         return scope, body
 
     async def sent(self, method: str, path: str, token: str, body: bytes = b"") -> Reply:

@@ -53,8 +53,11 @@ def start(state: Path, *words: str, port: int = 0, **environment: str) -> Served
     """A server over the cluster in a folder, once it answers."""
     process = subprocess.Popen(
         [sys.executable, "-m", "paictl", "serve", "--listen", f"127.0.0.1:{port}", "--state", str(state), *words],
-        stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **environment},
-    )  # fmt: skip
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
     said: list[str] = []
     assert process.stderr is not None
     for line in process.stderr:

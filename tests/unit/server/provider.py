@@ -96,9 +96,15 @@ class FakeProvider:
     def claims(self, name: str = "eve", **other: Any) -> Json:
         now = int(time.time())
         return {
-            "iss": self.issuer, "aud": "paictl", "sub": f"id-{name}", "preferred_username": name, "groups": [],
-            "iat": now, "exp": now + 600, **other,
-        }  # fmt: skip
+            "iss": self.issuer,
+            "aud": "paictl",
+            "sub": f"id-{name}",
+            "preferred_username": name,
+            "groups": [],
+            "iat": now,
+            "exp": now + 600,
+            **other,
+        }
 
     def token(self, name: str = "eve", **other: Any) -> str:
         return token(self.key, self.claims(name, **other))
@@ -118,9 +124,12 @@ class FakeProvider:
                 return 200, self.user
             case "/device_authorization":
                 return 200, {
-                    "device_code": "secret", "user_code": "AB-CD", "verification_uri": f"{self.issuer}/device",
-                    "expires_in": 60, "interval": 0.01,
-                }  # fmt: skip
+                    "device_code": "secret",
+                    "user_code": "AB-CD",
+                    "verification_uri": f"{self.issuer}/device",
+                    "expires_in": 60,
+                    "interval": 0.01,
+                }
             case "/token" if fields.get("grant_type", "").endswith("device_code"):
                 self.pending -= 1
                 if self.pending >= 0:

@@ -20,9 +20,13 @@ def address(route: Route, user: str) -> str:
 
 def ask(server: Server, route: Route, user: str, path: str, token: str = "") -> int:
     reply = server.ask(
-        route.method, path, token=token or server.token(user), body=b"{}" if route.reads_body else b"",
-        media="application/json", headers={"accept": "application/json"},
-    )  # fmt: skip
+        route.method,
+        path,
+        token=token or server.token(user),
+        body=b"{}" if route.reads_body else b"",
+        media="application/json",
+        headers={"accept": "application/json"},
+    )
     return reply.status
 
 
@@ -57,10 +61,20 @@ def test_the_owner_and_administrators_get_through(server: Server) -> None:
 def test_what_anybody_may_ask_is_known_and_short() -> None:
     public = {f"{route.method} {route.path}" for route in ROUTES if route.who is Access.ANYBODY}
     assert public <= {
-        "GET /api/v2/info", "GET /health", "GET /openapi.json", "POST /api/v2/authn/basic/login", "POST /api/v2/token",
-        "GET /sign-in", "POST /sign-in", "POST /preferences", "GET /static/{file}",
-        "GET /sign-in/oidc", "GET /sign-in/oidc/callback", "GET /api/v2/authn/oidc", "POST /api/v2/authn/oidc/login",
-    }  # fmt: skip
+        "GET /api/v2/info",
+        "GET /health",
+        "GET /openapi.json",
+        "POST /api/v2/authn/basic/login",
+        "POST /api/v2/token",
+        "GET /sign-in",
+        "POST /sign-in",
+        "POST /preferences",
+        "GET /static/{file}",
+        "GET /sign-in/oidc",
+        "GET /sign-in/oidc/callback",
+        "GET /api/v2/authn/oidc",
+        "POST /api/v2/authn/oidc/login",
+    }
 
 
 def test_a_route_with_a_user_in_its_path_says_whose_it_is() -> None:

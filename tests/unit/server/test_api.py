@@ -117,9 +117,14 @@ def test_an_administrator_makes_changes_and_removes_users(server: Server) -> Non
     again = server.send("POST", "/api/v2/users", zoe, "root")
     assert (again.status, again.data["code"]) == (409, "ConflictUserError")
     assert server.get("/api/v2/users/zoe", "root").data == {
-        "username": "zoe", "admin": False, "virtualCluster": ["vc1"], "grouplist": ["vc1"], "storageConfig": [],
-        "email": "zoe@example.org", "extension": {},
-    }  # fmt: skip
+        "username": "zoe",
+        "admin": False,
+        "virtualCluster": ["vc1"],
+        "grouplist": ["vc1"],
+        "storageConfig": [],
+        "email": "zoe@example.org",
+        "extension": {},
+    }
     assert [one["username"] for one in server.get("/api/v2/users", "root").data] == ["ann", "bob", "root", "zoe"]
     change = {"data": {"username": "zoe", "virtualCluster": ["default"]}, "patch": True}
     assert server.send("PUT", "/api/v2/users", change, "root").status == 201
@@ -186,9 +191,14 @@ def test_a_change_that_is_refused_has_changed_nothing(server: Server, wrong: dic
 
 @pytest.mark.parametrize(
     ("data", "status"),
-    [({"admin": True}, 403), ({"virtualCluster": ["vc1"]}, 403), ({"grouplist": []}, 403), ({"nickname": "b"}, 400),
-     ({"email": "b@example.org", "newPassword": "x", "oldPassword": PASSWORD}, 400)],
-)  # fmt: skip
+    [
+        ({"admin": True}, 403),
+        ({"virtualCluster": ["vc1"]}, 403),
+        ({"grouplist": []}, 403),
+        ({"nickname": "b"}, 400),
+        ({"email": "b@example.org", "newPassword": "x", "oldPassword": PASSWORD}, 400),
+    ],
+)
 def test_what_users_cannot_change_about_themselves_is_refused(server: Server, data: Any, status: int) -> None:
     before = server.cluster.users.account("bob")
     assert server.send("PUT", "/api/v2/users/me", {"data": data, "patch": True}, "bob").status == status
@@ -413,8 +423,11 @@ def test_windows_are_read_by_users_and_by_nobody_else(server: Server) -> None:
     server.cluster.add_window(WindowRequest(("worker1",), Millis(3_600_000), reason="disks"))
     (found,) = server.get("/api/v2/maintenance", "ann").data
     assert (found["name"], found["nodes"], found["reason"], found["active"]) == (
-        "maintenance-1", ["worker1"], "disks", True,
-    )  # fmt: skip
+        "maintenance-1",
+        ["worker1"],
+        "disks",
+        True,
+    )
     assert datetime.fromisoformat(found["end"]) - datetime.fromisoformat(found["start"]) == timedelta(hours=1)
     assert server.ask("GET", "/api/v2/maintenance").status == 401
 

@@ -15,17 +15,14 @@ from typing import Any, Final
 
 import pytest
 
-from paictl.cluster.accounts import Account
-from paictl.cluster.interface import Users
 from paictl.operate.jobfiles import MOST_JOBS
 from paictl.operate.users.accounts import NewUser, add, remove, set_password
-from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, right_account
+from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue
 from paictl.server import credentials
 from paictl.server.app import ServerApp
-from paictl.server.calls import Answer, ApiError, Call
+from paictl.server.calls import Answer, Call
 from paictl.server.routing import BODY, Access, Operation, Route, Router
 from paictl.server.serving import routes
-from paictl.server.signing import OF_SHARED, PER_ADDRESS, PER_PAIR, PER_SHARED, PER_USER, WINDOW, SignInLimits
 from paictl.server.workers import SLOW_EACH, SPARE, Workers
 from paictl.serving.connections import subscriber
 from tests.unit.server.conftest import PASSWORD, Reply, Server, occupied, queued
@@ -73,9 +70,22 @@ def test_tokens_expired_forged_and_revoked(server: Server) -> None:
     flipped = good[:-1] + ("A" if good[-1] != "A" else "B")
     none_jwt = "eyJhbGciOiJub25lIn0.eyJ1c2VybmFtZSI6InJvb3QiLCJhZG1pbiI6dHJ1ZX0."
     tried = [
-        expired, flipped, none_jwt, digest_of(good), stored.digest[:16], good.upper(), good + "A", good[:-1], "pai-",
-        good.replace("pai-", ""), "' OR 1=1 --", "pai-" + "%00" * 14 + "A", "null", "undefined", "ann",
-    ]  # fmt: skip
+        expired,
+        flipped,
+        none_jwt,
+        digest_of(good),
+        stored.digest[:16],
+        good.upper(),
+        good + "A",
+        good[:-1],
+        "pai-",
+        good.replace("pai-", ""),
+        "' OR 1=1 --",
+        "pai-" + "%00" * 14 + "A",
+        "null",
+        "undefined",
+        "ann",
+    ]
     for token in tried:
         assert server.ask("GET", "/api/v2/jobs", token=token).status == 401, token
         assert server.ask("GET", "/jobs", cookie=f"paictl_session={token}").status == 303, token
@@ -118,16 +128,39 @@ def test_the_store_holds_neither_a_token_nor_a_password(server: Server) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/v2/users/../info", "/api/v2/users/%2e%2e/info", "/api/v2/users/%2e", "/api/v2//users", "//api/v2/users",
-        "/api/v2/users/%00", "/api/v2/users/ann%00", "/api/v2/users/ann%2fgroup", "/api/v2/users/ann%5c",
-        "/api/v2/users/%252e%252e", "/api/v2/users/ann%20", "/api/v2/users/ann;admin=1", "/api/v2/users/\xc3\xa4",
-        "/API/v2/users", "/api/v2/users/ann/", "/api/v2/jobs/bob~one~x", "/api/v2/jobs/~one", "/api/v2/jobs/bob~",
-        "/api/v2/jobs/bob%7Eone", "/api/v2/jobs/bob~one/../ann~one", "/api/v2/jobs/..~..",
+        "/api/v2/users/../info",
+        "/api/v2/users/%2e%2e/info",
+        "/api/v2/users/%2e",
+        "/api/v2//users",
+        "//api/v2/users",
+        "/api/v2/users/%00",
+        "/api/v2/users/ann%00",
+        "/api/v2/users/ann%2fgroup",
+        "/api/v2/users/ann%5c",
+        "/api/v2/users/%252e%252e",
+        "/api/v2/users/ann%20",
+        "/api/v2/users/ann;admin=1",
+        "/api/v2/users/\xc3\xa4",
+        "/API/v2/users",
+        "/api/v2/users/ann/",
+        "/api/v2/jobs/bob~one~x",
+        "/api/v2/jobs/~one",
+        "/api/v2/jobs/bob~",
+        "/api/v2/jobs/bob%7Eone",
+        "/api/v2/jobs/bob~one/../ann~one",
+        "/api/v2/jobs/..~..",
         "/api/v2/jobs/bob~one/config/x",
-        "/static/%2e%2e%2fbase.html", "/static/..%2f..%2fpyproject.toml", "/.git/config", "/etc/passwd", "/static/",
-        "/api/v2/users/" + "a" * 300, "/" + "x/" * 2000, "/api/v2/users/<script>", "/?" + "a=1&" * 600,
+        "/static/%2e%2e%2fbase.html",
+        "/static/..%2f..%2fpyproject.toml",
+        "/.git/config",
+        "/etc/passwd",
+        "/static/",
+        "/api/v2/users/" + "a" * 300,
+        "/" + "x/" * 2000,
+        "/api/v2/users/<script>",
+        "/?" + "a=1&" * 600,
     ],
-)  # fmt: skip
+)
 def test_no_trick_with_a_path_leads_anywhere(shared: Server, path: str) -> None:
     reply = shared.get(path, "ann", headers={"accept": "application/json"})
     # What is decoded once and names a thing is treated as that thing; everything else is not there.
@@ -160,143 +193,6 @@ def test_a_header_cannot_be_smuggled_into_an_answer(server: Server) -> None:
         reply = server.form("/sign-in", {"user": "ann", "password": PASSWORD, "next": where})
         assert reply.header("location") == "/jobs" or "\r" not in reply.header("location")
         assert set(reply.cookies) == {"paictl_session"}
-
-
-# --- sign-in
-
-
-def test_a_thousand_sign_ins_are_mostly_not_even_looked_at(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-
-    def counting(users: Users, name: str, password: str) -> Account | None:
-        looked.append(name)
-        return right_account(users, name, password)
-
-    monkeypatch.setattr("paictl.server.signing.right_account", counting)
-    spent = time.process_time()
-    found = [
-        server.form("/api/v2/authn/basic/login", {"username": f"user{n % 100}", "password": f"guess{n}"}).status
-        for n in range(1000)
-    ]
-    assert (found.count(400), found.count(429)) == (PER_ADDRESS, 1000 - PER_ADDRESS)
-    assert len(looked) == PER_ADDRESS
-    assert time.process_time() - spent < 20
-    other = server.form("/api/v2/authn/basic/login", {"username": "ann", "password": PASSWORD})
-    assert (other.status, int(other.header("retry-after")) <= WINDOW) == (429, True)
-    server.client = "203.0.113.8"
-    assert server.form("/api/v2/authn/basic/login", {"username": "ann", "password": PASSWORD}).status == 200
-
-
-def test_one_user_is_tried_a_few_times_from_one_address_and_others_sign_in_still(server: Server) -> None:
-    for _ in range(PER_PAIR):
-        assert server.form("/sign-in", {"user": "ann", "password": "no"}).status == 400
-    assert server.form("/sign-in", {"user": "ann", "password": PASSWORD}).status == 429
-    assert server.form("/api/v2/authn/basic/login", {"username": "ann", "password": PASSWORD}).status == 429
-    assert server.form("/sign-in", {"user": "bob", "password": PASSWORD}).status == 303
-    server.client = "203.0.113.9"
-    assert server.form("/sign-in", {"user": "ann", "password": PASSWORD}).status == 303
-
-
-def test_wrong_passwords_lock_nobody_out_where_they_have_signed_in_before(server: Server) -> None:
-    server.session("ann")
-    server.session("bob")
-    for number in range(PER_ADDRESS):  # somebody behind the same proxy tries names
-        server.form("/sign-in", {"user": f"user{number}", "password": "no"})
-    for number in range(PER_USER):  # and somebody with many addresses tries ann's password
-        server.client = f"198.51.100.{number}"
-        assert server.form("/sign-in", {"user": "ann", "password": "no"}).status == 400
-    assert server.form("/sign-in", {"user": "ann", "password": PASSWORD}).status == 429, "from elsewhere she may not"
-    server.client = "203.0.113.7"
-    server.session("ann")
-    for _ in range(PER_PAIR):
-        assert server.form("/sign-in", {"user": "bob", "password": "no"}).status == 400
-    assert server.form("/sign-in", {"user": "bob", "password": PASSWORD}).status == 429, "his own failures count"
-
-
-def test_one_password_for_all_users_behind_a_proxy_is_slowed_down() -> None:
-    limits = SignInLimits(lambda: 0.0)
-    for number in range(PER_SHARED + 1):
-        limits.begin(f"user{number}", "10.0.0.1")
-        limits.succeeded(f"user{number}", "10.0.0.1")
-    for number in range(PER_SHARED):
-        limits.begin(f"user{number}", "10.0.0.1")
-    with pytest.raises(ApiError):
-        limits.begin(f"user{PER_SHARED}", "10.0.0.1")
-
-
-def test_one_account_cannot_use_up_what_all_users_behind_a_proxy_share() -> None:
-    now = [0.0]
-    limits = SignInLimits(lambda: now[0])
-
-    def tried(user: str, *, right: bool) -> bool:
-        try:
-            limits.begin(user, "10.0.0.1")
-        except ApiError:
-            return False
-        if right:
-            limits.succeeded(user, "10.0.0.1")
-        return True
-
-    assert tried("ann", right=True)
-    assert tried("bob", right=True)
-    tries = [number % PER_PAIR == PER_PAIR - 1 for number in range(2 * PER_SHARED)]  # a right one forgives those before
-    assert sum(tried("bob", right=right) and not right for right in tries) == OF_SHARED
-    assert [tried("ann", right=False) for _ in range(PER_PAIR)] == [True] * PER_PAIR
-    limits.begin("bob", "10.0.0.2")
-    now[0] = WINDOW
-    assert tried("bob", right=True)
-
-
-def test_right_passwords_are_no_failures_however_many() -> None:
-    limits = SignInLimits(lambda: 0.0)
-    for _ in range(PER_PAIR - 1):
-        limits.begin("ann", "10.0.0.1")
-    for _ in range(2 * PER_SHARED):
-        for user in ("ann", "bob"):
-            limits.begin(user, "10.0.0.1")
-        for user in ("ann", "bob"):
-            limits.succeeded(user, "10.0.0.1")
-
-
-def test_the_addresses_of_one_machine_count_together() -> None:
-    limits = SignInLimits(lambda: 0.0)
-    for number in range(PER_ADDRESS):
-        limits.begin(f"user{number}", f"2001:db8:0:1::{number:x}")
-    with pytest.raises(ApiError):
-        limits.begin("ann", "2001:db8:0:1:ffff::1")
-    limits.begin("ann", "2001:db8:0:2::1")
-    assert [subscriber(address) for address in ("10.0.0.1", "fe80::1%eth0", "", "unknown")] == [
-        "10.0.0.1", "fe80::/64", "", "unknown",
-    ]  # fmt: skip
-
-
-def test_ipv4_behind_a_socket_for_both_protocols_is_told_apart() -> None:
-    limits = SignInLimits(lambda: 0.0)
-    for number in range(PER_ADDRESS):
-        limits.begin(f"user{number}", "::ffff:203.0.113.9")
-    limits.begin("ann", "::ffff:198.51.100.7")
-    with pytest.raises(ApiError):  # one sender, however its address is written
-        limits.begin("ann", "203.0.113.9")
-    assert [subscriber(address) for address in ("::ffff:198.51.100.7", "::ffff:c633:6407", "::ffff:1.2.3.4%eth0")] == [
-        "198.51.100.7", "198.51.100.7", "1.2.3.4",
-    ]  # fmt: skip
-
-
-def test_limits_pass_and_their_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    limits = SignInLimits(lambda: now[0])
-    monkeypatch.setattr("paictl.server.signing.REMEMBERED", 50)
-    for number in range(PER_PAIR):
-        limits.begin("ann", f"10.0.0.{number // PER_PAIR}")
-    with pytest.raises(Exception, match="wait 300 s"):
-        limits.begin("ann", "10.0.0.0")
-    now[0] = WINDOW + 1
-    limits.begin("ann", "10.0.0.0")
-    limits.succeeded("ann", "10.0.0.0")
-    for number in range(500):
-        limits.begin(f"user{number}", f"10.0.{number}.1")
-        limits.succeeded(f"user{number}", f"10.0.{number}.1")
-    assert max(len(limits._failures), len(limits._regulars)) <= 50
 
 
 # --- bodies
@@ -397,11 +293,18 @@ def test_a_proxy_and_what_it_says_may_be_ipv4_written_as_ipv6(proxy: str, networ
 @pytest.mark.parametrize(
     "headers",
     [
-        {"cookie": "paictl_session=\x01; a=b"}, {"cookie": "=;;;=" * 500}, {"x-http-method-override": "DELETE"},
-        {"x-original-url": "/api/v2/users"}, {"x-rewrite-url": "/api/v2/users"}, {"x-forwarded-host": "evil.example"},
-        {"accept-language": "x" * 5000}, {"content-type": "é"}, {"x-forwarded-for": "127.0.0.1"}, {"x-user": "root"},
+        {"cookie": "paictl_session=\x01; a=b"},
+        {"cookie": "=;;;=" * 500},
+        {"x-http-method-override": "DELETE"},
+        {"x-original-url": "/api/v2/users"},
+        {"x-rewrite-url": "/api/v2/users"},
+        {"x-forwarded-host": "evil.example"},
+        {"accept-language": "x" * 5000},
+        {"content-type": "é"},
+        {"x-forwarded-for": "127.0.0.1"},
+        {"x-user": "root"},
     ],
-)  # fmt: skip
+)
 def test_headers_change_nothing_that_they_should_not(shared: Server, headers: dict[str, str]) -> None:
     assert shared.ask("GET", "/api/v2/info", headers=headers).status == 200
     assert shared.ask("GET", "/api/v2/users", headers=headers).status == 401
@@ -479,10 +382,16 @@ def test_a_job_with_a_billion_ports_is_refused(server: Server, path: str, first:
 
 
 SLOW: Final = (
-    ("GET", "/api/v2/defragmentation"), ("GET", "/api/v2/jobs/{user}~{job}/explain"),
-    ("POST", "/api/v2/jobs"), ("POST", "/api/v2/jobs/check"), ("GET", "/api/v2/jobs/{user}~{job}/config"),
-    ("GET", "/submit"), ("POST", "/submit"), ("POST", "/submit/draft"), ("POST", "/submit/check"),
-)  # fmt: skip
+    ("GET", "/api/v2/defragmentation"),
+    ("GET", "/api/v2/jobs/{user}~{job}/explain"),
+    ("POST", "/api/v2/jobs"),
+    ("POST", "/api/v2/jobs/check"),
+    ("GET", "/api/v2/jobs/{user}~{job}/config"),
+    ("GET", "/submit"),
+    ("POST", "/submit"),
+    ("POST", "/submit/draft"),
+    ("POST", "/submit/check"),
+)
 
 
 def test_whatever_takes_a_large_body_is_among_what_costs_much() -> None:

@@ -17,14 +17,21 @@ PAGE = "/cluster/defragmentation"
 
 def job(name: str, gpu: int) -> JobRequest:
     data: dict[str, Any] = {
-        "protocolVersion": 2, "name": name, "type": "job", "defaults": {"virtualCluster": "tenanta"},
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "defaults": {"virtualCluster": "tenanta"},
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "taskRoles": {"t": {
-            "instances": 1, "dockerImage": "image", "commands": ["sleep 99h"],
-            "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 100},
-        }},
+        "taskRoles": {
+            "t": {
+                "instances": 1,
+                "dockerImage": "image",
+                "commands": ["sleep 99h"],
+                "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 100},
+            }
+        },
         "extras": {"hivedScheduler": {"jobPriorityClass": "oppo"}},
-    }  # fmt: skip
+    }
     return JobRequest("root", data)
 
 
@@ -66,11 +73,16 @@ def test_the_plan_names_who_moves_and_who_pays_and_changes_nothing(holes: Server
     assert "already free" in text_of(root.get(f"{PAGE}?for=2xV100-NODE"))
 
 
-@pytest.mark.parametrize(("query", "said"), [
-    ("for=0xV100-NODE", "is not a number of cells"), ("for=1xNODES", "no cell type"),
-    ("for=9xV100-NODE", "has 4 cells"),
-    ("for=1xV100-NODE&vc=none", "no virtual cluster"), ("for=%3Cb%3E", "no cell type"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("for=0xV100-NODE", "is not a number of cells"),
+        ("for=1xNODES", "no cell type"),
+        ("for=9xV100-NODE", "has 4 cells"),
+        ("for=1xV100-NODE&vc=none", "no virtual cluster"),
+        ("for=%3Cb%3E", "no cell type"),
+    ],
+)
 def test_a_plan_that_cannot_be_is_refused_on_the_page(holes: Server, query: str, said: str) -> None:
     page = Browser(holes, holes.session("root")).get(f"{PAGE}?{query}", 400)
     assert said in text_of(page)

@@ -100,9 +100,14 @@ def test_each_ability_has_its_figures_under_the_names_of_the_doors(server: Serve
     assert value(found, "pods", state="bound") == 2
     assert value(found, "device_seconds_total", vc="vc1", **{"class": "guaranteed"}) == 1800
     assert value(found, "device_seconds_total", vc="default", **{"class": "opportunistic"}) == 1800
-    used = {dict(labels)["cell_type"]: number for (name, labels), number in found.items()
-            if name == "paictl_extender_cells" and ("vc", "vc1") in labels and ("state", "Used") in labels
-            and ("level", "1") in labels}  # fmt: skip
+    used = {
+        dict(labels)["cell_type"]: number
+        for (name, labels), number in found.items()
+        if name == "paictl_extender_cells"
+        and ("vc", "vc1") in labels
+        and ("state", "Used") in labels
+        and ("level", "1") in labels
+    }
     assert sum(used.values()) == 1
     free = sum(number for (name, _), number in found.items() if name == "paictl_extender_free_devices")
     assert free == sum(cell.devices for cell in cluster.picture().free)
@@ -142,8 +147,11 @@ def test_what_waits_is_promised_or_reserved_is_counted(tenants: Server) -> None:
     )
     assert (value(found, "reservations", state="planned"), value(found, "reservations", state="active")) == (1, 0)
     assert value(found, "reservation_short_cells", reservation=cluster.reservations()[0].name) == 0
-    waiting = {dict(labels)["reason"]: number for (name, labels), number in found.items()
-               if name == "paictl_extender_waiting_pods"}  # fmt: skip
+    waiting = {
+        dict(labels)["reason"]: number
+        for (name, labels), number in found.items()
+        if name == "paictl_extender_waiting_pods"
+    }
     assert waiting == {"held back by a budget or a limit": 1, "insufficient devices": 2, "other": 0}
 
 

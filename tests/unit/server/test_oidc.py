@@ -49,10 +49,13 @@ def provider(running: FakeProvider) -> FakeProvider:
 def federated(server: Server, provider: FakeProvider) -> Server:
     """The server, whose configuration names the provider."""
     section = {
-        "issuer": provider.issuer, "client-id": "paictl", "name": "Lab",
-        "groups": {"vision": ["vc1", "vc2"], "everybody": ["default"]}, "admin-groups": ["gpu-admins"],
+        "issuer": provider.issuer,
+        "client-id": "paictl",
+        "name": "Lab",
+        "groups": {"vision": ["vc1", "vc2"], "everybody": ["default"]},
+        "admin-groups": ["gpu-admins"],
         "audiences": ["pai-api"],
-    }  # fmt: skip
+    }
     files = dict(server.cluster.configuration().files)
     whole = yaml.safe_load(files[FILE]) | {"authentication": {"oidc": section}}
     server.cluster.push({**files, FILE: yaml.safe_dump(whole)}, "oidc")
@@ -217,7 +220,7 @@ def test_a_program_shows_a_token_of_the_provider(federated: Server, provider: Fa
         ({"iss": "https://other"}, "this token was issued by https://other, not by"),
         ({"preferred_username": "root"}, "user root exists here but does not belong to"),
     ],
-)  # fmt: skip
+)
 def test_another_token_is_refused_with_the_reason(
     claims: dict[str, Any], said: str, federated: Server, provider: FakeProvider
 ) -> None:

@@ -23,9 +23,18 @@ from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
 JOB = {
-    "name": "one", "vc": "vc1", "priority": "test", "image": "pai/standard", "command": "sleep 1h", "instances": "1",
-    "gpu": "1", "cpu": "1", "memory": "512", "retries": "0", "gang": "on",
-}  # fmt: skip
+    "name": "one",
+    "vc": "vc1",
+    "priority": "test",
+    "image": "pai/standard",
+    "command": "sleep 1h",
+    "instances": "1",
+    "gpu": "1",
+    "cpu": "1",
+    "memory": "512",
+    "retries": "0",
+    "gang": "on",
+}
 
 
 @dataclass
@@ -36,8 +45,9 @@ class Browser:
     cookie: str
 
     def get(self, path: str, status: int = 200, language: str = "en") -> str:
-        reply = self.server.ask("GET", path, cookie=f"{self.cookie}; paictl_language={language}",
-                                headers={"accept": "text/html"})  # fmt: skip
+        reply = self.server.ask(
+            "GET", path, cookie=f"{self.cookie}; paictl_language={language}", headers={"accept": "text/html"}
+        )
         assert reply.status == status, (path, reply.status, reply.text)
         return reply.text
 
@@ -227,10 +237,25 @@ def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
     assert "ann" in Browser(server, fresh).get("/account")
 
 
-PAGES = ("/", "/jobs", "/jobs/root/one", "/jobs/root/one/why", "/jobs/root/one/log/worker/0",
-         "/submit", "/templates", "/cluster", "/cluster/defragmentation", "/usage", "/account",
-         "/admin/users", "/admin/users/ann",
-         "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
+PAGES = (
+    "/",
+    "/jobs",
+    "/jobs/root/one",
+    "/jobs/root/one/why",
+    "/jobs/root/one/log/worker/0",
+    "/submit",
+    "/templates",
+    "/cluster",
+    "/cluster/defragmentation",
+    "/usage",
+    "/account",
+    "/admin/users",
+    "/admin/users/ann",
+    "/admin/nodes",
+    "/admin/services",
+    "/admin/configuration",
+    "/admin/configuration/1",
+)
 
 
 def test_every_page_speaks_chinese(root: Browser) -> None:
@@ -419,14 +444,20 @@ def test_a_stopped_service_is_the_reason_and_its_start_the_way_out(server: Serve
 
 def test_replaced_members_of_a_gang_are_listed(server: Server, ann: Browser) -> None:
     data = {
-        "protocolVersion": 2, "name": "train", "type": "job",
+        "protocolVersion": 2,
+        "name": "train",
+        "type": "job",
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "taskRoles": {"worker": {
-            "dockerImage": "image", "commands": ["sleep 9h"],
-            "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 1024},
-        }},
-        "defaults": {"virtualCluster": "vc1"}, "extras": {"restart": "member"},
-    }  # fmt: skip
+        "taskRoles": {
+            "worker": {
+                "dockerImage": "image",
+                "commands": ["sleep 9h"],
+                "resourcePerInstance": {"gpu": 1, "cpu": 1, "memoryMB": 1024},
+            }
+        },
+        "defaults": {"virtualCluster": "vc1"},
+        "extras": {"restart": "member"},
+    }
     server.cluster.submit([JobRequest("ann", data)])
     assert 'id="repairs"' not in ann.get("/jobs/ann/train")
     node = server.cluster.job("ann~train").tasks[0].node
@@ -510,7 +541,9 @@ def test_templates_of_ones_virtual_clusters_fill_the_form(server: Server, ann: B
     bob.get("/submit?template=vision&file=cv/net.yaml", 404)
     api = "/api/v2/templates"
     assert [one["path"] for one in server.get(api, "ann").data[0]["templates"]] == [
-        "cv/net.yaml", "wrong.yaml", "moved.yaml"
-    ]  # fmt: skip
+        "cv/net.yaml",
+        "wrong.yaml",
+        "moved.yaml",
+    ]
     assert server.get(f"{api}/vision?file=cv/net.yaml", "ann").text == text
     assert (server.get(api, "bob").data, server.get(f"{api}/vision?file=cv/net.yaml", "bob").status) == ([], 404)

@@ -79,8 +79,13 @@ def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -
         fill(page, yaml="protocolVersion: 2\nname: x\ntype: jub\n")
         page.until("document.querySelectorAll('.findings li').length === 2")
         page.run("document.querySelectorAll('.findings .place')[1].click()")
-        assert page.run("document.activeElement.value.slice(document.activeElement.selectionStart,"
-                        "document.activeElement.selectionEnd)") == "jub"  # fmt: skip
+        assert (
+            page.run(
+                "document.activeElement.value.slice(document.activeElement.selectionStart,"
+                "document.activeElement.selectionEnd)"
+            )
+            == "jub"
+        )
         page.open(f"{address}/jobs/ann/two")
         cluster.stop_job("ann~one")
         reads(page, "Running")  # by itself: the page renews what changes

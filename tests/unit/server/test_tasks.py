@@ -76,9 +76,9 @@ class Upstream:
             connection.sendall(
                 b"HTTP/1.1 200 OK\r\nSet-Cookie: own=1; Path=/\r\nSet-Cookie: far=1; Domain=tasks.test\r\n"
                 b"Set-Cookie: paictl_task=x\r\n"
-                b"Set-Cookie: __Host-paictl=x; Path=/; Secure\r\nClear-Site-Data: \"*\"\r\n"
+                b'Set-Cookie: __Host-paictl=x; Path=/; Secure\r\nClear-Site-Data: "*"\r\n'
                 b"Content-Length: 2\r\n\r\nok"
-            )  # fmt: skip
+            )
         elif head.startswith("GET /endless"):
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
             connection.recv(1)
@@ -292,9 +292,13 @@ def test_who_signs_out_of_the_portal_is_out_of_the_tasks(rig: Rig, monkeypatch: 
 def test_nothing_of_ours_reaches_the_task(rig: Rig) -> None:
     rows = (
         f"Cookie: own=1; {rig.cookie()}; paictl_session=pai-secret; __Host-paictl=pai-secret; theirs=2",
-        "Authorization: Bearer pai-secret", "X-CSRF-Token: secret", "X-Forwarded-For: 1.2.3.4", "X-Own: kept",
-        "Connection: keep-alive, X-Hop", "X-Hop: gone",
-    )  # fmt: skip
+        "Authorization: Bearer pai-secret",
+        "X-CSRF-Token: secret",
+        "X-Forwarded-For: 1.2.3.4",
+        "X-Own: kept",
+        "Connection: keep-alive, X-Hop",
+        "X-Hop: gone",
+    )
     rig.ask(request("/a?b=c", *rows))
     (head,) = rig.upstream.asked
     assert "secret" not in head
@@ -584,16 +588,6 @@ def test_a_websocket_outlives_a_cluster_that_does_not_answer(
         return await asyncio.wait_for(reader.read(10), PATIENCE)
 
     assert rig.run(act) == b"HELLO"
-
-
-def test_a_simulated_task_serves_nothing_and_says_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EmbeddedCluster, "dial", DIAL)
-    submit(server, "one")
-    server.app = ServerApp(server.workers, Router(routes(tasks=SITE)))
-    reply = server.ask("GET", "/jobs/ann/one/open/train/0/8888", cookie=server.session("ann"))
-    assert reply.status == 501
-    assert "simulated" in reply.text
-    assert 'id="ports"' not in server.ask("GET", "/jobs/ann/one", cookie=server.session("ann")).text
 
 
 def test_an_address_that_is_none_is_refused(rig: Rig) -> None:

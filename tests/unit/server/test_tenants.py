@@ -42,10 +42,20 @@ def post(server: Server, user: str, body: bytes, path: str = "/api/v2/jobs") -> 
 
 
 ASKED = (
-    "/api/v2/jobs/bob~mine", "/api/v2/jobs/bob~mine/explain", "/api/v2/jobs/bob~mine/events", "/jobs/bob/mine",
-    "/jobs/bob/mine/live", "/jobs/bob/mine/why", "/jobs/bob/mine/why/live", "/jobs", "/cluster", "/api/v2/jobs",
-    "/api/v2/virtual-clusters", "/", "/live",
-)  # fmt: skip
+    "/api/v2/jobs/bob~mine",
+    "/api/v2/jobs/bob~mine/explain",
+    "/api/v2/jobs/bob~mine/events",
+    "/jobs/bob/mine",
+    "/jobs/bob/mine/live",
+    "/jobs/bob/mine/why",
+    "/jobs/bob/mine/why/live",
+    "/jobs",
+    "/cluster",
+    "/api/v2/jobs",
+    "/api/v2/virtual-clusters",
+    "/",
+    "/live",
+)
 
 
 @pytest.mark.parametrize("gang", [True, False], ids=["gang", "single"])
@@ -120,9 +130,11 @@ def test_what_lost_tasks_wait_for_together_names_only_ones_own_jobs(admin: bool)
     waits = Explanation(request, PodVerdict.WAIT, None, changes=(ends,))
     joint = JointMove((LostCell("NODE", ("n0",), ((1, 4),)),), waits)
     known = JobExplanation(
-        "bob~mine", JobState.WAITING, JobSituation.NO_ROOM,
+        "bob~mine",
+        JobState.WAITING,
+        JobSituation.NO_ROOM,
         scheduler=Explanation(request, PodVerdict.WAIT, None, together=joint),
-    )  # fmt: skip
+    )
     found = Tenants(call).explanation(known)
     said = "\n".join(map(str, lines(found)))
     assert "together with other lost pods" in said
@@ -137,11 +149,13 @@ def test_a_smaller_job_that_would_preempt_names_only_ones_own_jobs(admin: bool) 
     other = Holder(f"ann~{NAME}/default", "default", -1, Hold.OPPORTUNISTIC, 4, 4)
     smaller = Change(
         ChangeKind.SIZE, ChangeOutcome((("n1", (0,)),), victims=(other,), lazy=(other,)), members=((1, 4),)
-    )  # fmt: skip
+    )
     known = JobExplanation(
-        "bob~mine", JobState.WAITING, JobSituation.NO_ROOM,
+        "bob~mine",
+        JobState.WAITING,
+        JobSituation.NO_ROOM,
         scheduler=Explanation(request, PodVerdict.WAIT, None, smaller=smaller),
-    )  # fmt: skip
+    )
     found = Tenants(call).explanation(known)
     assert (NAME in str(data(found))) is admin
     assert (NAME in str(parts(found))) is admin

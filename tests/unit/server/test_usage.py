@@ -66,8 +66,12 @@ def test_users_see_their_budgets_and_limits_and_those_of_their_tenants(server: S
     )
     everything = server.get("/api/v2/usage/budgets", "root").data["budgets"]
     assert [(one["vc"], one["user"], one["level"]) for one in everything] == [
-        ("vc1", "", "spent"), ("default", "", "ok"), ("", "ann", "ok"), ("", "bob", "ok"), ("", "", "ok"),
-    ]  # fmt: skip
+        ("vc1", "", "spent"),
+        ("default", "", "ok"),
+        ("", "ann", "ok"),
+        ("", "bob", "ok"),
+        ("", "", "ok"),
+    ]
     bobs = server.get("/api/v2/usage/budgets", "bob").data["budgets"]
     assert [(one["vc"], one["user"]) for one in bobs] == [("default", ""), ("", "bob")]
     assert [one["user"] for one in server.get("/api/v2/usage/limits", "ann").data] in ([], ["ann"])

@@ -135,8 +135,11 @@ def test_to_refresh_or_restart_is_one_request_so_that_a_kill_leaves_nothing_stop
     fake = FakePushed(["cluster-configuration", "alert-manager", "prometheus"])
     run(fake, Action.REFRESH, "alert-manager")
     assert run(fake, Action.RESTART, "alert-manager", "prometheus") == [
-        ("prometheus", True), ("alert-manager", True), ("alert-manager", True), ("prometheus", True),
-    ]  # fmt: skip
+        ("prometheus", True),
+        ("alert-manager", True),
+        ("alert-manager", True),
+        ("prometheus", True),
+    ]
     assert fake.calls == ["refresh alert-manager", "restart alert-manager prometheus"]
 
 
@@ -280,9 +283,14 @@ def test_a_start_of_all_leaves_out_what_no_machine_has_an_image_of_and_who_needs
     assert prepared.plan.blocked == ()
 
 
-@pytest.mark.parametrize("request_", [
-    ServiceRequest(Action.START, ("device-plugin",)), ServiceRequest(Action.STOP), ServiceRequest(Action.REFRESH),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ServiceRequest(Action.START, ("device-plugin",)),
+        ServiceRequest(Action.STOP),
+        ServiceRequest(Action.REFRESH),
+    ],
+)
 def test_a_service_that_somebody_names_is_tried_and_nothing_else_heeds_images(request_: ServiceRequest) -> None:
     fake = FakePushed(running=["cluster-configuration", "frameworkcontroller"])
     fake.without = {"device-plugin": ("nvidia/plugin:1",), "frameworkcontroller": ("paictl:1",)}

@@ -65,16 +65,24 @@ def test_a_reserved_device_is_kept_for_the_gang() -> None:
         st.tuples(
             st.integers(0, 60), st.sampled_from([1, 2, 4]), st.integers(1, 60), st.floats(0.1, 1.0), st.booleans()
         ),
-        min_size=1, max_size=12,
+        min_size=1,
+        max_size=12,
     )
-)  # fmt: skip
+)
 def test_opportunistic_jobs_cost_guaranteed_ones_nothing(rows: list[tuple[int, int, int, float, bool]]) -> None:
     """With quotas and auto=false, guaranteed jobs end as they would without opportunistic ones."""
     jobs = [
-        Job(str(i), Millis(at * MINUTE), gpus, Millis(work * MINUTE), vc="x", gpu_util=util,
-            share=Share.OPPORTUNISTIC if low else Share.GUARANTEED)
+        Job(
+            str(i),
+            Millis(at * MINUTE),
+            gpus,
+            Millis(work * MINUTE),
+            vc="x",
+            gpu_util=util,
+            share=Share.OPPORTUNISTIC if low else Share.GUARANTEED,
+        )
         for i, (at, gpus, work, util, low) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     spec = ClusterShape("2x4", (Node("n1", 4), Node("n2", 4)), quotas={"x": 6})
     together = ends("antman:auto=false", jobs, spec)
     alone = ends("antman:auto=false", [job for job in jobs if job.share is Share.GUARANTEED], spec)
@@ -158,9 +166,7 @@ def test_stages_interleave_where_the_trace_tells_them() -> None:
     assert interleaved((5.0, 0.0, 5.0, 0.0), (10.0, 0.0, 10.0, 0.0)) == 0.0
 
 
-@given(
-    own=st.tuples(*[st.floats(0, 50)] * 3), leader=st.tuples(*[st.floats(0.1, 50)] * 3), more=st.floats(1, 3)
-)  # fmt: skip
+@given(own=st.tuples(*[st.floats(0, 50)] * 3), leader=st.tuples(*[st.floats(0.1, 50)] * 3), more=st.floats(1, 3))
 def test_a_longer_stage_never_makes_it_faster(
     own: tuple[float, float, float], leader: tuple[float, float, float], more: float
 ) -> None:

@@ -24,6 +24,8 @@ def test_what_differs_is_named() -> None:
     row = recorded()["srtf"]
     later = {"srtf": {**row, "sha256": "0", "mean_jct": 1.5}, "new": row}
     assert differences({"srtf": row, "old": row}, later) == [
-        "new: new", "old: gone", f"srtf: mean_jct {row['mean_jct']} -> 1.5"
-    ]  # fmt: skip
+        "new: new",
+        "old: gone",
+        f"srtf: mean_jct {row['mean_jct']} -> 1.5",
+    ]
     assert differences({"srtf": row}, {"srtf": {**row, "sha256": "0"}}) == ["srtf: the same figures, other bytes"]

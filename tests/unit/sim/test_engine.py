@@ -53,9 +53,12 @@ def play(
     policy.script, policy.timers = staticmethod(script), timers
     outcomes: dict[str, JobOutcome] = {}
     Simulation(
-        policy.cluster, policy, in_order(list(jobs)), lambda outcome: outcomes.__setitem__(outcome.id, outcome),
+        policy.cluster,
+        policy,
+        in_order(list(jobs)),
+        lambda outcome: outcomes.__setitem__(outcome.id, outcome),
         check=Invariants(shared=True),
-    ).run()  # fmt: skip
+    ).run()
     return outcomes, policy
 
 
@@ -137,10 +140,13 @@ def test_a_policy_that_is_woken_forever_in_vain_comes_to_an_end() -> None:
 
 def test_preempted_work_is_kept_or_lost() -> None:
     def script(*, keep: bool) -> Script:
-        return at({
-            0: lambda v: [Start(v["a"], (0,))], 4000: lambda v: [Preempt(v["a"], keep)],
-            6000: lambda v: [Start(v["a"], (0,))],
-        })  # fmt: skip
+        return at(
+            {
+                0: lambda v: [Start(v["a"], (0,))],
+                4000: lambda v: [Preempt(v["a"], keep)],
+                6000: lambda v: [Start(v["a"], (0,))],
+            }
+        )
 
     resumed, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=True), timers=(4000, 6000))
     lost, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=False), timers=(4000, 6000))
@@ -149,10 +155,14 @@ def test_preempted_work_is_kept_or_lost() -> None:
 
 
 def test_costs_hold_devices_without_progress() -> None:
-    script = at({
-        0: lambda v: [Start(v["a"], (0,))], 4000: lambda v: [Preempt(v["a"])], 6000: lambda v: [Start(v["a"], (0,))],
-        9000: lambda v: [Migrate(v["a"], (1,))],
-    })  # fmt: skip
+    script = at(
+        {
+            0: lambda v: [Start(v["a"], (0,))],
+            4000: lambda v: [Preempt(v["a"])],
+            6000: lambda v: [Start(v["a"], (0,))],
+            9000: lambda v: [Migrate(v["a"], (1,))],
+        }
+    )
     costs = {"profile": 1000, "suspend": 200, "resume": 300, "migrate": 700}
     outcomes, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(4000, 6000, 9000), **costs)
     # 3 s done by 4000; runs again from 6500; loses 700 to the move at 9000
@@ -162,10 +172,13 @@ def test_costs_hold_devices_without_progress() -> None:
 
 def test_elastic_jobs_scale() -> None:
     elastic = job("a", 0, 2, 12, elastic=(1, 4), scaling={4: 1.5})
-    script = at({
-        0: lambda v: [Start(v["a"], (0, 1))], 4000: lambda v: [Resize(v["a"], (0, 1, 2, 3))],
-        8000: lambda v: [Resize(v["a"], (0,))],
-    })  # fmt: skip
+    script = at(
+        {
+            0: lambda v: [Start(v["a"], (0, 1))],
+            4000: lambda v: [Resize(v["a"], (0, 1, 2, 3))],
+            8000: lambda v: [Resize(v["a"], (0,))],
+        }
+    )
     outcomes, _ = play([elastic], homogeneous(1, 4), script, timers=(4000, 8000))
     # 4 s at 1, 4 s at 1.5, the last 2 s of work at half the rate: not listed, so its part of two devices
     assert (outcomes["a"].end, outcomes["a"].resizes) == (12_000, 2)
@@ -187,19 +200,25 @@ def test_unknown_pairs_share_the_time_of_a_busy_device() -> None:
 
 def test_a_limit_holds_a_guest_back() -> None:
     jobs = [job("a", 0, 1, 10, gpu_util=0.5), job("b", 0, 1, 10, gpu_util=0.5)]
-    script = at({
-        0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,), ONE // 4)],
-        4000: lambda v: [Colocate(v["b"], (0,), ONE // 2)],
-    })  # fmt: skip
+    script = at(
+        {
+            0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,), ONE // 4)],
+            4000: lambda v: [Colocate(v["b"], (0,), ONE // 2)],
+        }
+    )
     outcomes, _ = play(jobs, homogeneous(1, 1), script, timers=(4000,))
     assert (outcomes["a"].end, outcomes["b"].end) == (10_000, 22_000)
 
 
 def test_types_and_places_make_a_difference() -> None:
-    spec = ClusterShape("two racks", (
-        Node("n1", 2, "new", (), (("rack", "r1"),)), Node("n2", 2, "old", (), (("rack", "r1"),)),
-        Node("n3", 2, "new", (), (("rack", "r2"),)),
-    ))  # fmt: skip
+    spec = ClusterShape(
+        "two racks",
+        (
+            Node("n1", 2, "new", (), (("rack", "r1"),)),
+            Node("n2", 2, "old", (), (("rack", "r1"),)),
+            Node("n3", 2, "new", (), (("rack", "r2"),)),
+        ),
+    )
     tables = {"throughput": {"new": 1.0, "old": 0.5}, "sensitivity": {"rack": 0.8, "cluster": 0.5}, "spread": {2: 0.9}}
 
     def ends(devices: tuple[int, ...]) -> int:
@@ -266,9 +285,13 @@ def test_memory_does_not_grow_with_the_trace() -> None:
 
 def test_an_end_that_is_void_is_no_instant_and_delays_nobody() -> None:
     jobs = [job("a", 0, 1, 100), job("c", 20, 1, 5)]
-    script = at({
-        0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]
-    })  # fmt: skip
+    script = at(
+        {
+            0: lambda v: [Start(v["a"], (0,))],
+            10_000: lambda v: [Preempt(v["a"])],
+            20_000: lambda v: [Start(v["c"], (0,))],
+        }
+    )
     outcomes, policy = play(jobs, homogeneous(1, 1), script, timers=(10_000,))
     assert (outcomes["c"].end, outcomes["a"].ending) == (25_000, Ending.UNFINISHED)
     assert [moment.now for moment in policy.asked] == [0, 10_000, 20_000, 25_000]
@@ -296,10 +319,14 @@ def test_a_preempted_job_waits_since_then() -> None:
         waits_since.append(views["a"].since)
         return []
 
-    script = at({
-        0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])], 15_000: look,
-        20_000: lambda v: [Start(v["a"], (0,))],
-    })  # fmt: skip
+    script = at(
+        {
+            0: lambda v: [Start(v["a"], (0,))],
+            10_000: lambda v: [Preempt(v["a"])],
+            15_000: look,
+            20_000: lambda v: [Start(v["a"], (0,))],
+        }
+    )
     play([job("a", 0, 1, 30)], homogeneous(1, 1), script, timers=(10_000, 15_000, 20_000))
     assert waits_since == [10_000]
 

@@ -51,8 +51,10 @@ def windows(*rows: tuple[str, int, int], planned: bool = True) -> FailureModel:
 
 @pytest.mark.parametrize("policy", ["hived", "hived:backfill=easy", "hived:backfill=conservative"])
 def test_nothing_starts_that_would_still_run_when_a_maintenance_window_begins(policy: str) -> None:
-    jobs = [Job("long", submit=Millis(0), gpus=2, work=Millis(100_000)),
-            Job("short", submit=Millis(0), gpus=2, work=Millis(40_000))]  # fmt: skip
+    jobs = [
+        Job("long", submit=Millis(0), gpus=2, work=Millis(100_000)),
+        Job("short", submit=Millis(0), gpus=2, work=Millis(40_000)),
+    ]
     maintained = windows(("gpu-1", 50, 80))
     long, short = simulate(jobs, homogeneous(1, 2), policy, failures=maintained, check=Invariants()).outcomes
     assert (short.first_start, short.end) == (0, 40_000), "it ends in time, and does not wait behind the long one"

@@ -33,10 +33,14 @@ DATA = {
     },
     "virtualClusters": {
         "a": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
-        "b": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.QUAD",
-                                                                         "cellNumber": 2}]},
+        "b": {
+            "virtualCells": [
+                {"cellType": "POOL.NODE", "cellNumber": 1},
+                {"cellType": "POOL.NODE.QUAD", "cellNumber": 2},
+            ]
+        },
     },
-}  # fmt: skip
+}
 
 
 def play(kind: PromiseKind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> PolicyRun:
@@ -48,12 +52,14 @@ def job(name: str, vc: str, at: str, runs: str, devices: int, pods: int = 1) -> 
     return {"name": name, "vc": vc, "at": at, "runs": runs, "devices": devices, "pods": pods}
 
 
-MIXED = trace_from({
-    "jobs": [
-        *(job(f"{vc}{i}", vc, f"{i}m", "8h" if vc == "b" else "1h", 4) for i in range(4) for vc in ("b", "a")),
-        job("big", "a", "90m", "1h", 8, 2),
-    ]
-})  # fmt: skip
+MIXED = trace_from(
+    {
+        "jobs": [
+            *(job(f"{vc}{i}", vc, f"{i}m", "8h" if vc == "b" else "1h", 4) for i in range(4) for vc in ("b", "a")),
+            job("big", "a", "90m", "1h", 8, 2),
+        ]
+    }
+)
 
 
 def waits(kind: PromiseKind, trace: tuple[Job, ...]) -> dict[str, int]:
@@ -70,12 +76,14 @@ def test_counts_let_a_neighbour_scatter_what_is_free_and_cells_do_not() -> None:
 
 
 def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_cluster() -> None:
-    own = trace_from({
-        "jobs": [
-            *(job(f"j{i}", "a", f"{i}m", "8h" if i % 2 else "1h", 4) for i in range(4)),
-            job("big", "a", "90m", "1h", 8),
-        ]
-    })  # fmt: skip
+    own = trace_from(
+        {
+            "jobs": [
+                *(job(f"j{i}", "a", f"{i}m", "8h" if i % 2 else "1h", 4) for i in range(4)),
+                job("big", "a", "90m", "1h", 8),
+            ]
+        }
+    )
     assert waits(PromiseKind.CELLS, own) == waits(PromiseKind.PRIVATE, own) == {"big": 6 * 60 + 31}
     assert waits(PromiseKind.QUOTA, own) == {}
 
@@ -97,9 +105,15 @@ def test_ends_free_devices_before_arrivals_of_the_same_instant_take_them() -> No
 
 def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() -> None:
     nodes = Nodes("", tuple(Node(name, size) for name, size in {"x": 8, "y": 4, "z": 8}.items()))
-    small, gang, again = trace_from({
-        "jobs": [job("small", "a", "0", "1h", 3), job("gang", "a", "1m", "1h", 8, 2), job("again", "a", "2m", "1h", 3)]
-    })  # fmt: skip
+    small, gang, again = trace_from(
+        {
+            "jobs": [
+                job("small", "a", "0", "1h", 3),
+                job("gang", "a", "1m", "1h", 8, 2),
+                job("again", "a", "2m", "1h", 3),
+            ]
+        }
+    )
     run = simulate((small, gang, again), nodes, "quota", log=True)
     node_of = Cluster(nodes).node_of
     places = {entry.job: [node_of[device] for device in entry.devices] for entry in run.log if entry.what == "start"}
@@ -112,17 +126,20 @@ def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() ->
 def test_a_private_cluster_is_as_large_as_the_promise_and_cut_like_it() -> None:
     nodes = private_nodes(ClusterSpec.from_mapping(DATA))
     assert {vc: [(node.name, node.devices) for node in nodes] for vc, nodes in nodes.items()} == {
-        "a": [("a-1", 8), ("a-2", 8)], "b": [("b-1", 8), ("b-2", 4), ("b-3", 4)],
-    }  # fmt: skip
+        "a": [("a-1", 8), ("a-2", 8)],
+        "b": [("b-1", 8), ("b-2", 4), ("b-3", 4)],
+    }
 
 
 JOBS = st.lists(
     st.builds(
         lambda at, runs, shape: (at, runs, *shape),
-        st.integers(0, 9), st.integers(1, 9), st.sampled_from([(1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)]),
+        st.integers(0, 9),
+        st.integers(1, 9),
+        st.sampled_from([(1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)]),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -181,11 +198,13 @@ TWO_CHAINS: dict[str, Any] = {
         ],
     },
     "virtualClusters": {
-        "a": {"virtualCells": [{"cellType": "V-NODE", "cellNumber": 1}, {"cellType": "T-NODE", "cellNumber": 2}],
-              "pinnedCells": [{"pinnedCellId": "a-box"}]},
+        "a": {
+            "virtualCells": [{"cellType": "V-NODE", "cellNumber": 1}, {"cellType": "T-NODE", "cellNumber": 2}],
+            "pinnedCells": [{"pinnedCellId": "a-box"}],
+        },
         "b": {"virtualCells": [{"cellType": "V-NODE", "cellNumber": 1}]},
     },
-}  # fmt: skip
+}
 
 
 def on(kind: PromiseKind, *jobs: dict[str, Any]) -> dict[str, tuple[set[str], int, bool]]:
@@ -196,8 +215,12 @@ def on(kind: PromiseKind, *jobs: dict[str, Any]) -> dict[str, tuple[set[str], in
 
 def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
     """`b` is promised no T4, and the devices of `a` are not summed up over its types."""
-    jobs = [job("t1", "a", "0", "1h", 4) | {"type": "T4"}, job("t2", "a", "1m", "1h", 4) | {"type": "T4"},
-            job("t3", "a", "2m", "1h", 4) | {"type": "T4"}, job("any", "b", "3m", "1h", 4)]  # fmt: skip
+    jobs = [
+        job("t1", "a", "0", "1h", 4) | {"type": "T4"},
+        job("t2", "a", "1m", "1h", 4) | {"type": "T4"},
+        job("t3", "a", "2m", "1h", 4) | {"type": "T4"},
+        job("any", "b", "3m", "1h", 4),
+    ]
     for kind in PromiseKind:
         placed = on(kind, *jobs)
         assert [placed[name][1] for name in ("t1", "t2", "t3", "any")] == [0, 0, 58, 0], kind
@@ -207,8 +230,11 @@ def test_devices_of_several_types_are_promised_and_used_by_type() -> None:
 
 
 def test_a_pinned_cell_is_used_by_jobs_that_name_it_and_by_no_other() -> None:
-    jobs = [job("first", "a", "0", "1h", 8) | {"type": "V100"}, job("second", "a", "1m", "1h", 8) | {"type": "V100"},
-            job("boxed", "a", "2m", "1h", 8) | {"pinned": "a-box", "type": "V100"}]  # fmt: skip
+    jobs = [
+        job("first", "a", "0", "1h", 8) | {"type": "V100"},
+        job("second", "a", "1m", "1h", 8) | {"type": "V100"},
+        job("boxed", "a", "2m", "1h", 8) | {"pinned": "a-box", "type": "V100"},
+    ]
     cells, quota = on(PromiseKind.CELLS, *jobs), on(PromiseKind.QUOTA, *jobs)
     assert cells["boxed"] == ({"box"}, 0, False)
     assert cells["second"][1:] == (59, True), "by count it had a node, which is pinned"

@@ -53,22 +53,36 @@ def traces(draw: st.DrawFn) -> list[Job]:
     rows = draw(
         st.lists(
             st.tuples(
-                st.integers(0, 20), st.sampled_from([1, 1, 1, 2, 2, 4, 8, 3]), st.integers(0, 30),
-                st.sampled_from("abc"), st.integers(0, 2), st.booleans(),
+                st.integers(0, 20),
+                st.sampled_from([1, 1, 1, 2, 2, 4, 8, 3]),
+                st.integers(0, 30),
+                st.sampled_from("abc"),
+                st.integers(0, 2),
+                st.booleans(),
             ),
-            min_size=1, max_size=14,
+            min_size=1,
+            max_size=14,
         )
-    )  # fmt: skip
+    )
     return [
         Job(
-            str(number), Millis(at * 1000), gpus, Millis(work * 1000), vc=vc, model=f"m{number % 3}", priority=priority,
+            str(number),
+            Millis(at * 1000),
+            gpus,
+            Millis(work * 1000),
+            vc=vc,
+            model=f"m{number % 3}",
+            priority=priority,
             share=Share.OPPORTUNISTIC if low else Share.GUARANTEED,
-            skew=0.1 * (number % 8), gpu_util=0.2 * (number % 6),
-            gpu_mem=0.3, sensitivity={"node": 0.8}, beside={"m0": 0.5, "m1*2": 0.7},
+            skew=0.1 * (number % 8),
+            gpu_util=0.2 * (number % 6),
+            gpu_mem=0.3,
+            sensitivity={"node": 0.8},
+            beside={"m0": 0.5, "m1*2": 0.7},
             elastic=(1, 2 * gpus) if number % 4 == 0 else None,
         )
         for number, (at, gpus, work, vc, priority, low) in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("policy", COUNTED)
@@ -78,8 +92,10 @@ def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterShape, job
     if typed:  # every third job runs on one type only, and some have no tenant
         jobs = [
             replace(job, gpu_type="gpu" if number % 2 else "old", vc="" if number % 2 else job.vc)
-            if number % 3 == 0 else job for number, job in enumerate(jobs)
-        ]  # fmt: skip
+            if number % 3 == 0
+            else job
+            for number, job in enumerate(jobs)
+        ]
     check = Invariants(shared=policy.split(":")[0] in SHARING)
     result = simulate(jobs, spec, policy, log=True, check=check)
     size = sum(node.devices for node in spec.nodes)
@@ -163,9 +179,12 @@ def test_a_pace_is_always_that_beside_the_present_neighbours(
     plain = [replace(job, elastic=None) for job in jobs]
     ended: list[str] = []
     Simulation(
-        Cluster(spec), Restless(spec, level, seed), in_order(plain), lambda outcome: ended.append(outcome.id),
+        Cluster(spec),
+        Restless(spec, level, seed),
+        in_order(plain),
+        lambda outcome: ended.append(outcome.id),
         check=Invariants(shared=True),
-    ).run()  # fmt: skip
+    ).run()
     assert sorted(ended) == sorted(job.id for job in plain)
 
 

@@ -100,8 +100,13 @@ def test_a_second_ctrl_c_ends_at_once(store: Path) -> None:
             after.append(time)
 
     with pytest.raises(KeyboardInterrupt):
-        play(trace.jobs, [RunRequest("srtf", SPEC)], processes=1, part=press,
-             kept=KeptRuns(trace, resume=False, folder=store))  # fmt: skip
+        play(
+            trace.jobs,
+            [RunRequest("srtf", SPEC)],
+            processes=1,
+            part=press,
+            kept=KeptRuns(trace, resume=False, folder=store),
+        )
     assert after == [1]
     assert not list(store.glob("*"))
 

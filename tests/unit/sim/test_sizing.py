@@ -25,10 +25,16 @@ BURST = [Job(str(number), Millis(0), 4, Millis(600_000)) for number in range(40)
 @pytest.mark.parametrize(
     ("wanted", "nodes"),
     [
-        ("max queueing <= 0s", 20), ("max queueing <= 10m", 10), ("max queueing <= 40m", 4), ("makespan <= 20m", 10),
-        ("mean queueing <= 5m", 10), ("p50 jct <= 10m", 11), ("MEDIAN jct<=10m", 11), ("p95 waiting <= 2h", 2),
+        ("max queueing <= 0s", 20),
+        ("max queueing <= 10m", 10),
+        ("max queueing <= 40m", 4),
+        ("makespan <= 20m", 10),
+        ("mean queueing <= 5m", 10),
+        ("p50 jct <= 10m", 11),
+        ("MEDIAN jct<=10m", 11),
+        ("p95 waiting <= 2h", 2),
     ],
-)  # fmt: skip
+)
 def test_the_smallest_number_of_nodes(wanted: str, nodes: int) -> None:
     answer = size(BURST, EIGHT, [target(wanted)], "fifo")
     assert answer.smallest is not None

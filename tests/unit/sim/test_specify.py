@@ -76,8 +76,9 @@ machine-list:
 """
     )
     assert [(node.name, node.devices, node.type) for node in cluster_named(str(path)).nodes] == [
-        ("a", 4, "K80"), ("b", 4, "K80"),
-    ]  # fmt: skip
+        ("a", 4, "K80"),
+        ("b", 4, "K80"),
+    ]
 
 
 def own(folder: Path, text: str) -> str:
@@ -87,13 +88,18 @@ def own(folder: Path, text: str) -> str:
 
 
 def test_a_cluster_file_of_our_own_has_racks_and_domains(tmp_path: Path) -> None:
-    spec = cluster_named(own(tmp_path, """
+    spec = cluster_named(
+        own(
+            tmp_path,
+            """
 cluster:
 - {name: a, nodes: 2, devices: 8, type: V100, inside: {socket: 4, pcie: 2}, around: {rack: r1, domain: d1}}
 - {name: b, devices: 8, type: V100, inside: {socket: 4, pcie: 2}, around: {rack: r2, domain: d1}}
 - {devices: 4, type: K80}
 quotas: {research: 12}
-"""))  # fmt: skip
+""",
+        )
+    )
     assert [node.name for node in spec.nodes] == ["a-1", "a-2", "b", "node3"]
     assert spec.quotas == {"research": 12}
     cluster = Cluster(spec)

@@ -140,8 +140,12 @@ def made_up(*rows: tuple[str, str, int, float, float]) -> list[SweepRun]:
 
 
 def test_an_interval_never_leaves_what_a_metric_can_be() -> None:
-    rows = [("fifo", "a", 0, 10.0, 0.1), ("fifo", "b", 0, 900.0, 0.9), ("srtf", "a", 0, 9.0, 0.95),
-            ("srtf", "b", 0, 800.0, 0.2)]  # fmt: skip
+    rows = [
+        ("fifo", "a", 0, 10.0, 0.1),
+        ("fifo", "b", 0, 900.0, 0.9),
+        ("srtf", "a", 0, 9.0, 0.95),
+        ("srtf", "b", 0, 800.0, 0.2),
+    ]
     fifo, srtf = settings(made_up(*rows))
     shares, times = fifo.estimates["utilization"], fifo.estimates["mean_jct"]
     assert (shares.mean, shares.low, shares.high) == (0.5, 0.0, 1.0), "t of two values is 12.7: nothing is known"
@@ -215,7 +219,7 @@ def test_results_as_json_csv_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFi
     data = json.loads(capsys.readouterr().out)
     assert [(setting["policy"], setting["cluster"]) for setting in data["settings"]] == [
         (policy, cluster) for cluster in ("2x4", "1x4") for policy in expanded(BRANCHING)
-    ]  # fmt: skip
+    ]
     assert len(data["runs"]) == 8
     assert data["settings"][1]["against_first"]["mean_jct"].keys() >= {"mean", "low", "high", "significant"}
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
@@ -297,8 +301,11 @@ def test_a_parquet_file_has_the_rows_of_the_csv_file_with_types(tmp_path: Path) 
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert read.column_names == list(rows[0])
     assert {name: str(read.schema.field(name).type) for name in ("knob", "order", "seed", "mean_jct")} == {
-        "knob": "double", "order": "string", "seed": "int64", "mean_jct": "double",
-    }  # fmt: skip
+        "knob": "double",
+        "order": "string",
+        "seed": "int64",
+        "mean_jct": "double",
+    }
     assert read.column("knob").to_pylist() == [None, 1, 1, 2, 2]
     for name in ("mean_jct", "makespan", "preemptions"):
         assert read.column(name).to_pylist() == [float(row[name]) for row in rows]

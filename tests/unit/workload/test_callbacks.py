@@ -85,17 +85,29 @@ def changed(path: str, value: object) -> Json:
 @pytest.mark.parametrize(
     ("path", "value", "where", "said"),
     [
-        ("prerequisites/2/callbacks", [{"event": "taskStart", "commands": ["x"]}],
-         "prerequisites[2].callbacks[0].event", "no event taskStart"),
+        (
+            "prerequisites/2/callbacks",
+            [{"event": "taskStart", "commands": ["x"]}],
+            "prerequisites[2].callbacks[0].event",
+            "no event taskStart",
+        ),
         ("prerequisites/2/require", ["bass"], "prerequisites[2].require[0]", "no prerequisite bass"),
         ("taskRoles/train/prerequisites", ["sets"], "taskRoles.train.prerequisites[0]", "no prerequisite sets"),
         ("prerequisites/2/failurePolicy", "never", "prerequisites[2].failurePolicy", "no failure policy never"),
-        ("prerequisites/2/callbacks", [{"event": "taskStarts", "commands": "x"}],
-         "prerequisites[2].callbacks[0].commands", "expected a list"),
-        ("extras/com.microsoft.pai.runtimeplugin", [{"plugin": "cmd", "parameters": {"callbacks": [{}]}}],
-         "extras['com.microsoft.pai.runtimeplugin'][0].parameters.callbacks[0].event", "expected a text"),
+        (
+            "prerequisites/2/callbacks",
+            [{"event": "taskStarts", "commands": "x"}],
+            "prerequisites[2].callbacks[0].commands",
+            "expected a list",
+        ),
+        (
+            "extras/com.microsoft.pai.runtimeplugin",
+            [{"plugin": "cmd", "parameters": {"callbacks": [{}]}}],
+            "extras['com.microsoft.pai.runtimeplugin'][0].parameters.callbacks[0].event",
+            "expected a text",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_refused_with_its_place(path: str, value: object, where: str, said: str) -> None:
     with pytest.raises(JobError, match=said) as caught:
         commands(changed(path, value))
@@ -125,34 +137,79 @@ WORKS = "it does what it says"
 PEOPLE = "for people, or for the program that wrote the job"
 TOLD = "JOB630 or a rule of its own says that it has no effect"
 TOP: Json = {
-    "protocolVersion": WORKS, "name": WORKS, "type": WORKS, "version": PEOPLE, "contributor": PEOPLE,
-    "description": PEOPLE, "prerequisites": WORKS, "parameters": WORKS, "secrets": WORKS, "jobRetryCount": WORKS,
-    "taskRoles": WORKS, "deployments": WORKS, "defaults": WORKS, "extras": WORKS,
-}  # fmt: skip
+    "protocolVersion": WORKS,
+    "name": WORKS,
+    "type": WORKS,
+    "version": PEOPLE,
+    "contributor": PEOPLE,
+    "description": PEOPLE,
+    "prerequisites": WORKS,
+    "parameters": WORKS,
+    "secrets": WORKS,
+    "jobRetryCount": WORKS,
+    "taskRoles": WORKS,
+    "deployments": WORKS,
+    "defaults": WORKS,
+    "extras": WORKS,
+}
 PREREQUISITE: Json = {
-    "protocolVersion": PEOPLE, "name": WORKS, "type": WORKS, "version": PEOPLE, "contributor": PEOPLE,
-    "description": PEOPLE, "uri": WORKS, "auth": WORKS, "plugin": WORKS, "require": WORKS, "callbacks": WORKS,
+    "protocolVersion": PEOPLE,
+    "name": WORKS,
+    "type": WORKS,
+    "version": PEOPLE,
+    "contributor": PEOPLE,
+    "description": PEOPLE,
+    "uri": WORKS,
+    "auth": WORKS,
+    "plugin": WORKS,
+    "require": WORKS,
+    "callbacks": WORKS,
     "failurePolicy": WORKS,
-}  # fmt: skip
+}
 ROLE: Json = {
-    "protocolVersion": PEOPLE, "instances": WORKS, "completion": WORKS, "taskRetryCount": WORKS, "dockerImage": WORKS,
-    "data": WORKS, "output": WORKS, "script": WORKS, "prerequisites": WORKS, "extraContainerOptions": WORKS,
-    "resourcePerInstance": WORKS, "commands": WORKS,
-}  # fmt: skip
+    "protocolVersion": PEOPLE,
+    "instances": WORKS,
+    "completion": WORKS,
+    "taskRetryCount": WORKS,
+    "dockerImage": WORKS,
+    "data": WORKS,
+    "output": WORKS,
+    "script": WORKS,
+    "prerequisites": WORKS,
+    "extraContainerOptions": WORKS,
+    "resourcePerInstance": WORKS,
+    "commands": WORKS,
+}
 EXTRAS: Json = {
-    "submitFrom": PEOPLE, "gangAllocation": WORKS, "maxRunTime": WORKS, "checkpointEvery": WORKS, "restart": WORKS,
-    "saveOnSigterm": WORKS, "reservation": WORKS, "tags": WORKS,
-    "hivedScheduler": WORKS, "storages": WORKS,
-    "com.microsoft.pai.runtimeplugin": TOLD, "jobStatusChangeNotification": TOLD,
-}  # fmt: skip
+    "submitFrom": PEOPLE,
+    "gangAllocation": WORKS,
+    "maxRunTime": WORKS,
+    "checkpointEvery": WORKS,
+    "restart": WORKS,
+    "saveOnSigterm": WORKS,
+    "reservation": WORKS,
+    "tags": WORKS,
+    "hivedScheduler": WORKS,
+    "storages": WORKS,
+    "com.microsoft.pai.runtimeplugin": TOLD,
+    "jobStatusChangeNotification": TOLD,
+}
 STORAGE_ITEM: Json = {"name": WORKS, "mountPath": WORKS, "readOnly": WORKS, "share": WORKS}
 PLUGIN: Json = {
-    "cmd": WORKS, "ssh": WORKS, "teamwise_storage": WORKS, "tensorboard": WORKS, "image_checker": WORKS, "git": TOLD,
-}  # fmt: skip
+    "cmd": WORKS,
+    "ssh": WORKS,
+    "teamwise_storage": WORKS,
+    "tensorboard": WORKS,
+    "image_checker": WORKS,
+    "git": TOLD,
+}
 HIVED: Json = {
-    "jobPriorityClass": WORKS, "lazyPreemptionEnable": WORKS, "gangReleaseEnable": TOLD,
-    "ignoreK8sSuggestedNodes": WORKS, "taskRoles": WORKS,
-}  # fmt: skip
+    "jobPriorityClass": WORKS,
+    "lazyPreemptionEnable": WORKS,
+    "gangReleaseEnable": TOLD,
+    "ignoreK8sSuggestedNodes": WORKS,
+    "taskRoles": WORKS,
+}
 
 
 def test_of_every_field_of_a_job_it_is_known_whether_it_works() -> None:
@@ -160,9 +217,13 @@ def test_of_every_field_of_a_job_it_is_known_whether_it_works() -> None:
     schema = json.loads((ROOT / "schemas" / "job.schema.json").read_text(encoding="utf-8"))
     parts = schema["definitions"]
     for known, part in (
-        (TOP, schema), (PREREQUISITE, parts["prerequisite"]), (ROLE, parts["taskRole"]), (EXTRAS, parts["extras"]),
-        (HIVED, parts["hivedScheduler"]), (STORAGE_ITEM, parts["extras"]["properties"]["storages"]["items"]),
-    ):  # fmt: skip
+        (TOP, schema),
+        (PREREQUISITE, parts["prerequisite"]),
+        (ROLE, parts["taskRole"]),
+        (EXTRAS, parts["extras"]),
+        (HIVED, parts["hivedScheduler"]),
+        (STORAGE_ITEM, parts["extras"]["properties"]["storages"]["items"]),
+    ):
         assert known.keys() == part["properties"].keys()
 
 

@@ -19,10 +19,13 @@ def job(*, gang: bool, retries: int, job_retries: int) -> Job:
 
 NEWS = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b"]), st.integers(0, 1), st.integers(0, 4), st.sampled_from(list(PodChange)),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 1),
+        st.integers(0, 4),
+        st.sampled_from(list(PodChange)),
     ),
     max_size=60,
-)  # fmt: skip
+)
 
 
 @given(NEWS, st.booleans(), st.integers(-2, 2), st.integers(-2, 2))

@@ -102,11 +102,13 @@ def test_what_is_unused_is_what_adding_up_says(seed: int) -> None:
     owners = {vc: dice.choice([*names, ""]) for vc in vcs} | {f"w{number}": name for number, name in enumerate(names)}
     rows = [
         Department(
-            name, tuple(vc for vc, owner in owners.items() if owner == name),
-            dice.choice(["", *names[:number]]), dice.randrange(30) if dice.random() < 0.3 else None,
+            name,
+            tuple(vc for vc, owner in owners.items() if owner == name),
+            dice.choice(["", *names[:number]]),
+            dice.randrange(30) if dice.random() < 0.3 else None,
         )
         for number, name in enumerate(names)
-    ]  # fmt: skip
+    ]
     dice.shuffle(rows)
     tree = Departments(rows)
     promised = {vc: dice.randrange(8) for vc in owners}
@@ -235,8 +237,10 @@ def test_a_minimum_run_time_counts_more_than_being_a_sister() -> None:
     young = {"default/o1": 9}
     engine.sparing = SparingRules(
         PreemptionRules(min_run_times={"": Millis(5)}),
-        lambda group: GroupTimes(Millis(young.get(group.name, 0))), lambda: Millis(10), SISTERS,
-    )  # fmt: skip
+        lambda group: GroupTimes(Millis(young.get(group.name, 0))),
+        lambda: Millis(10),
+        SISTERS,
+    )
     assert victims(engine, pod("a", "A", 4)) == {"o0"}
 
 

@@ -63,9 +63,13 @@ def test_use_is_the_integral_of_the_weight_however_it_is_told(seed: int) -> None
     assert used(pieces, now) == pytest.approx(exact, rel=1e-6, abs=10)
     last = max(one.end for one in spans) / HOUR
     assert used(DecayedUse(LIFE), last, *(one for one in spans if one.end / HOUR == last)) == pytest.approx(
-        sum(one.devices * LIFE / 0.693147180559945 * (1 - exp2(-(one.end - one.start) / LIFE))
-            for one in spans if one.end / HOUR == last), rel=1e-6
-    )  # fmt: skip
+        sum(
+            one.devices * LIFE / 0.693147180559945 * (1 - exp2(-(one.end - one.start) / LIFE))
+            for one in spans
+            if one.end / HOUR == last
+        ),
+        rel=1e-6,
+    )
 
 
 def test_only_time_without_a_guarantee_counts() -> None:

@@ -131,13 +131,20 @@ def test_a_lost_member_starts_again_alone() -> None:
     assert (step.kill, step.start) == ((), (TaskRef("r", 1, 1),))
     assert (step.status.attempt, step.status.state, step.status.counted) == (0, RunState.RUNNING, 0)
     assert [(task.state, task.retries, task.counted) for task in step.status.tasks] == [
-        (RunState.RUNNING, 0, 0), (RunState.WAITING, 1, 0), (RunState.RUNNING, 0, 0),
-    ]  # fmt: skip
+        (RunState.RUNNING, 0, 0),
+        (RunState.WAITING, 1, 0),
+        (RunState.RUNNING, 0, 0),
+    ]
 
 
-@pytest.mark.parametrize(("restart", "what"), [
-    ("member", PodChange.PREEMPTED), ("member", PodChange.FAILED), ("gang", PodChange.LOST),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("restart", "what"),
+    [
+        ("member", PodChange.PREEMPTED),
+        ("member", PodChange.FAILED),
+        ("gang", PodChange.LOST),
+    ],
+)
 def test_everything_else_takes_the_whole_gang(restart: str, what: PodChange) -> None:
     job = member_job(restart)
     step = advance(job, running(job), TaskRef("r", 1, 0), what)

@@ -29,10 +29,13 @@ def job(*plugins: Json, ports: Json | None = None, **extras: object) -> Json:
     asked = {"gpu": 1, "cpu": 1, "memoryMB": 512, **({"ports": ports} if ports else {})}
     role = {"dockerImage": "image", "resourcePerInstance": asked, "commands": ["true"], "instances": 2}
     return {
-        "protocolVersion": 2, "name": "train", "type": "job",
+        "protocolVersion": 2,
+        "name": "train",
+        "type": "job",
         "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "taskRoles": {"worker": role, "ps": copy.deepcopy(role)}, "extras": {PLUGINS: list(plugins), **extras},
-    }  # fmt: skip
+        "taskRoles": {"worker": role, "ps": copy.deepcopy(role)},
+        "extras": {PLUGINS: list(plugins), **extras},
+    }
 
 
 def board(roles: list[str] | None = None, **parameters: object) -> Json:
@@ -81,8 +84,11 @@ def test_people_open_tensorboard_of_the_first_task_and_labels_of_all_but_never_s
     ssh = {"plugin": "ssh", "parameters": {"jobssh": True}}
     found = ports_of(job(board(logdir=LOGS), ssh, ports={"http": 1, "zoo": 2}))
     assert [(one.name, one.port) for one in found if one.is_of("worker", 0)] == [
-        ("tensorboard", 6006), ("http", 15_000), ("zoo-0", 15_002), ("zoo-1", 15_003)
-    ]  # fmt: skip
+        ("tensorboard", 6006),
+        ("http", 15_000),
+        ("zoo-0", 15_002),
+        ("zoo-1", 15_003),
+    ]
     assert [one.name for one in found if one.is_of("worker", 1)] == ["http", "zoo-0", "zoo-1"]
     assert chosen_port(found, "worker", 0, "http") == 15_000
     assert chosen_port(found, "worker", 0, "8888") == 8888

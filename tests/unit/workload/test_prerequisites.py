@@ -11,10 +11,13 @@ def test_a_chain_of_prerequisites_may_be_long() -> None:
     cmd = "com.microsoft.pai.runtimeplugin.cmd"
     chain = [
         {
-            "name": f"p{i}", "type": "script", "plugin": cmd, "require": [f"p{(i + 1) % number}", "p0"],
+            "name": f"p{i}",
+            "type": "script",
+            "plugin": cmd,
+            "require": [f"p{(i + 1) % number}", "p0"],
             "callbacks": [{"event": "taskStarts", "commands": [f"run {i}"]}],
         }
         for i in range(number)
-    ]  # fmt: skip
+    ]
     callbacks = callbacks_of(Fields({"prerequisites": chain}, ""), "t", ["p0", "p1"])
     assert [callback.command for callback in callbacks] == [f"run {i}" for i in reversed(range(number))]

@@ -23,8 +23,15 @@ from paictl.workload.roomcount import RoomCount, has_room
 OPERATIONS = 20_000 if os.environ.get("PAICTL_SOAK") else 220
 HOUR = 3_600_000
 MEMBERS = (
-    ((1, 1),), ((1, 3),), ((2, 1),), ((2, 2),), ((4, 1),), ((4, 2),), ((1, 2), (4, 1)), ((1, 1), (2, 2)),
-)  # fmt: skip
+    ((1, 1),),
+    ((1, 3),),
+    ((2, 1),),
+    ((2, 2),),
+    ((4, 1),),
+    ((4, 2),),
+    ((1, 2), (4, 1)),
+    ((1, 1), (2, 2)),
+)
 """(devices of a pod, number of such pods) of gangs."""
 
 
@@ -50,14 +57,15 @@ def cluster(*, recovery: bool) -> dict[str, Any]:
         "virtualClusters": {
             "A": {
                 "virtualCells": [
-                    {"cellType": "RACK.NODE", "cellNumber": 2}, {"cellType": "RACK.NODE.SOCKET", "cellNumber": 2},
+                    {"cellType": "RACK.NODE", "cellNumber": 2},
+                    {"cellType": "RACK.NODE.SOCKET", "cellNumber": 2},
                     {"cellType": "BIG", "cellNumber": 1},
                 ],
                 "pinnedCells": [{"pinnedCellId": "PIN"}],
             },
             "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}, {"cellType": "BIG", "cellNumber": 1}]},
         },
-    }  # fmt: skip
+    }
 
 
 class Shields:
@@ -108,9 +116,17 @@ class History:
         lazy = rng.random() < 0.4
         priority = rng.choice(self.priorities)
         request = PodRequest(
-            name, name, vc, priority, members[-1][0], name, members, leaf_type="" if pinned else kind,
-            pinned_id=pinned if priority >= 0 else "", lazy_preemption=lazy,
-        )  # fmt: skip
+            name,
+            name,
+            vc,
+            priority,
+            members[-1][0],
+            name,
+            members,
+            leaf_type="" if pinned else kind,
+            pinned_id=pinned if priority >= 0 else "",
+            lazy_preemption=lazy,
+        )
         limit = rng.choice((None, *(hours * HOUR for hours in (1, 2, 2, 3, 5, 8))))
         self.limits[name] = limit
         return LineGang(request, None if limit is None else Millis(limit))

@@ -23,12 +23,23 @@ RULES: list[dict[str, Any]] = [
 
 
 def job(vc: str, **extras: Any) -> Job:
-    return Job.from_mapping({
-        "protocolVersion": 2, "name": "j", "type": "job", "defaults": {"virtualCluster": vc}, "extras": extras,
-        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
-        "taskRoles": {"r": {"dockerImage": "i", "commands": ["true"],
-                            "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1}}},
-    })  # fmt: skip
+    return Job.from_mapping(
+        {
+            "protocolVersion": 2,
+            "name": "j",
+            "type": "job",
+            "defaults": {"virtualCluster": vc},
+            "extras": extras,
+            "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
+            "taskRoles": {
+                "r": {
+                    "dockerImage": "i",
+                    "commands": ["true"],
+                    "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1},
+                }
+            },
+        }
+    )
 
 
 @pytest.mark.parametrize(("said", "millis"), [(90, 90_000), ("90", 90_000), ("1h30m", 5_400_000), ("2d", 48 * HOUR)])
@@ -48,11 +59,17 @@ def test_what_is_no_limit_is_refused_with_the_field(said: object) -> None:
 @pytest.mark.parametrize(
     ("vc", "said", "limit"),
     [
-        ("most", None, 2 * HOUR), ("most", "2h", 2 * HOUR), ("most", "1s", 1000),
-        ("default", None, HOUR), ("default", "1d", 24 * HOUR),
-        ("must", "900d", 900 * 24 * HOUR), ("free", None, None), ("unnamed", None, None), ("unnamed", "5m", 300_000),
+        ("most", None, 2 * HOUR),
+        ("most", "2h", 2 * HOUR),
+        ("most", "1s", 1000),
+        ("default", None, HOUR),
+        ("default", "1d", 24 * HOUR),
+        ("must", "900d", 900 * 24 * HOUR),
+        ("free", None, None),
+        ("unnamed", None, None),
+        ("unnamed", "5m", 300_000),
     ],
-)  # fmt: skip
+)
 def test_the_limit_of_a_job_in_its_virtual_cluster(vc: str, said: str | None, limit: int | None) -> None:
     rules = RunTimeRules.read(RULES, "f.yaml")
     assert rules.limited(job(vc, **({} if said is None else {"maxRunTime": said}))).max_run_time == limit

@@ -49,9 +49,15 @@ def test_which_budgets_concern_whom(vc: str, user: str, concerned: list[tuple[st
 
 @pytest.mark.parametrize(
     ("used", "level"),
-    [(0, BudgetLevel.OK), (79_999, BudgetLevel.OK), (80_000, BudgetLevel.WARNING), (99_999, BudgetLevel.WARNING),
-     (100_000, BudgetLevel.SPENT), (100_001, BudgetLevel.SPENT)],
-)  # fmt: skip
+    [
+        (0, BudgetLevel.OK),
+        (79_999, BudgetLevel.OK),
+        (80_000, BudgetLevel.WARNING),
+        (99_999, BudgetLevel.WARNING),
+        (100_000, BudgetLevel.SPENT),
+        (100_001, BudgetLevel.SPENT),
+    ],
+)
 def test_levels_change_at_the_exact_millisecond(used: int, level: BudgetLevel) -> None:
     budgets = Budgets([UsageBudget("vision", "", 100_000)])
     (state,) = budgets.states({("vision", "ann"): used - used // 3, ("vision", "bob"): used // 3, ("speech", "ann"): 9})
@@ -82,9 +88,16 @@ def test_what_holds_a_gang_back_is_said_and_opportunistic_ones_have_no_limit() -
 
 @pytest.mark.parametrize(
     "section",
-    [[], {"budgets": {}}, {"budgets": [1]}, {"budgets": [{"vc": "a"}]}, {"user-limits": [{"devices": 1}]},
-     {"budgets": [{"device-hours": 1, "over": "explode"}]}, {"budgets": [{"device-hours": "much"}]}],
-)  # fmt: skip
+    [
+        [],
+        {"budgets": {}},
+        {"budgets": [1]},
+        {"budgets": [{"vc": "a"}]},
+        {"user-limits": [{"devices": 1}]},
+        {"budgets": [{"device-hours": 1, "over": "explode"}]},
+        {"budgets": [{"device-hours": "much"}]},
+    ],
+)
 def test_a_section_that_the_schema_would_refuse_is_refused_here_too(section: object) -> None:
     with pytest.raises(PaictlError, match="this section cannot be read"):
         read_sharing(section)

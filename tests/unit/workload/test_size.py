@@ -26,14 +26,16 @@ def job(instances: int, *, gang: bool) -> Job:
         "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 1},
         "commands": ["run"],
     }
-    return Job.from_mapping({
-        "protocolVersion": 2,
-        "name": "a",
-        "type": "job",
-        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "u"}],
-        "taskRoles": {"train": role},
-        "extras": {"gangAllocation": gang},
-    })  # fmt: skip
+    return Job.from_mapping(
+        {
+            "protocolVersion": 2,
+            "name": "a",
+            "type": "job",
+            "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "u"}],
+            "taskRoles": {"train": role},
+            "extras": {"gangAllocation": gang},
+        }
+    )
 
 
 @pytest.mark.parametrize("gang", [True, False])

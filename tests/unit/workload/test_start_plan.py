@@ -20,9 +20,18 @@ from paictl.workload.startplan import NEVER, LeafTimes, LinePlan, PlannedStart, 
 NODES = ((4, 4, 8), (4, 2))
 """Leaves of the nodes in each view."""
 MEMBERS = (
-    ((1, 1),), ((1, 3),), ((2, 1),), ((2, 2),), ((4, 1),), ((4, 2),), ((8, 1),), ((3, 1),), ((3, 2),),
-    ((1, 2), (4, 1)), ((2, 1), (3, 1)),
-)  # fmt: skip
+    ((1, 1),),
+    ((1, 3),),
+    ((2, 1),),
+    ((2, 2),),
+    ((4, 1),),
+    ((4, 2),),
+    ((8, 1),),
+    ((3, 1),),
+    ((3, 2),),
+    ((1, 2), (4, 1)),
+    ((2, 1), (3, 1)),
+)
 Place = Counter[tuple[int, int]]
 
 
@@ -89,9 +98,10 @@ class History:
             found: Place = Counter()
             for leaves in pods:
                 slots = [
-                    slot for slot in range(len(NODES[view]))
+                    slot
+                    for slot in range(len(NODES[view]))
                     if self.nodes.free(view, slot, self.now) - found[view, slot] >= leaves
-                ]  # fmt: skip
+                ]
                 if not slots:
                     break
                 found[view, self.dice.choice(slots)] += leaves

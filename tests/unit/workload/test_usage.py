@@ -81,9 +81,10 @@ def step(chance: random.Random, kept: Kept, count: Count, now: int, number: int)
             count.pods[f"p{number}"] = (vc, group, devices, guaranteed)
             user = f"u{chance.randrange(4)}"
             ledger.place(
-                Holding(f"p{number}", group, vc, f"{user}~j{number // 3}", chance.choice(SKUS), devices,
-                        ((at, guaranteed),))
-            )  # fmt: skip
+                Holding(
+                    f"p{number}", group, vc, f"{user}~j{number // 3}", chance.choice(SKUS), devices, ((at, guaranteed),)
+                )
+            )
 
 
 def test_the_books_equal_the_integral_of_occupancy_with_kills_at_random() -> None:
@@ -124,8 +125,10 @@ def check(kept: Kept, count: Count, now: int, chance: random.Random) -> None:
         row = rows.get(vc, UsageRow((vc,)))
         guaranteed, promised = count.area[vc, UsageKind.GUARANTEED], count.area[vc, UsageKind.PROMISED]
         assert (row.guaranteed, row.opportunistic, row.idle) == (
-            guaranteed, count.area[vc, UsageKind.OPPORTUNISTIC], promised - guaranteed,
-        )  # fmt: skip
+            guaranteed,
+            count.area[vc, UsageKind.OPPORTUNISTIC],
+            promised - guaranteed,
+        )
     whole = total(rows.values())
     for by in ((Dimension.USER,), (Dimension.JOB, Dimension.SKU), tuple(Dimension)):  # however it is added up
         assert total(add_up(within(spans, 0, now), by)) == whole

@@ -21,10 +21,17 @@ def window(name: str = "w", nodes: tuple[str, ...] = ("a",), start: int = 100, e
 @pytest.mark.parametrize(
     ("now", "limit", "closes"),
     [
-        (0, 100, False), (0, 101, True), (0, None, True), (99, 1, False), (99, 2, True),
-        (100, 1, True), (199, 1, True), (200, None, False), (200, 5, False),
+        (0, 100, False),
+        (0, 101, True),
+        (0, None, True),
+        (99, 1, False),
+        (99, 2, True),
+        (100, 1, True),
+        (199, 1, True),
+        (200, None, False),
+        (200, 5, False),
     ],
-)  # fmt: skip
+)
 def test_a_window_closes_to_who_would_meet_it(now: int, limit: int | None, closes: bool) -> None:
     assert window().closes(Millis(now), None if limit is None else Millis(limit)) is closes
 

@@ -87,16 +87,22 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         yield from flow([*words, *_others(len(away), "paictl node list")], width)
     for window in picture.windows[:_FEW_ROWS]:
         said_of_it = localized(
-            "maintenance {name}: {nodes} from {start} to {end}", name=window.name, nodes=listed(window.nodes, 4),
-            start=_clock(window.start), end=_clock(window.end),
-        )  # fmt: skip
+            "maintenance {name}: {nodes} from {start} to {end}",
+            name=window.name,
+            nodes=listed(window.nodes, 4),
+            start=_clock(window.start),
+            end=_clock(window.end),
+        )
         yield [(BAD_STYLE if window.active else "", cut(said_of_it, width))]
     yield from _others(len(picture.windows), "paictl maintenance list")
     for reservation in picture.reservations[:_FEW_ROWS]:
         said_of_it = localized(
-            "reservation {name}: {size} from {start} to {end}", name=reservation.name, size=reservation.kept,
-            start=_clock(reservation.start), end=_clock(reservation.end),
-        )  # fmt: skip
+            "reservation {name}: {size} from {start} to {end}",
+            name=reservation.name,
+            size=reservation.kept,
+            start=_clock(reservation.start),
+            end=_clock(reservation.end),
+        )
         yield [("", cut(said_of_it, width))]
     yield from _others(len(picture.reservations), "paictl reservation list")
 

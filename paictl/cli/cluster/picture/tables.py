@@ -136,9 +136,15 @@ def _job_row(job: JobView, picture: Picture, marks: Marks, nodes: dict[str, Hold
     notes += [localized(hold.value)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
     notes += [localized("preempted {number}x", number=job.preemptions)] if job.preemptions else []
     return [
-        letter, ("", cut(job.key, 28)), ("", cut(job.vc, 14)), ("", cut(job.priority, 8)), ("", str(job.devices)),
-        ("", job.state.value), ("", span_text(picture.now - since)), ("dim", "; ".join(notes)),
-    ]  # fmt: skip
+        letter,
+        ("", cut(job.key, 28)),
+        ("", cut(job.vc, 14)),
+        ("", cut(job.priority, 8)),
+        ("", str(job.devices)),
+        ("", job.state.value),
+        ("", span_text(picture.now - since)),
+        ("dim", "; ".join(notes)),
+    ]
 
 
 def _table(rows: Sequence[Sequence[Segment]], right: Iterable[int] = ()) -> list[Line]:

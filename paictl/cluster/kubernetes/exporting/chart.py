@@ -43,17 +43,23 @@ def chart_files(exported: Exported) -> dict[str, str]:
     values = open_values(exported)
     objects = open_objects(exported, values)
     files = {
-        "Chart.yaml": to_document({
-            "apiVersion": "v2", "name": CHART, "type": "application", "version": semantic(exported.version),
-            "appVersion": exported.version, "kubeVersion": _KUBERNETES,
-            "description": "HiveD's guarantees for GPU clusters: scheduler, job controller, REST server, monitoring.",
-        }),
+        "Chart.yaml": to_document(
+            {
+                "apiVersion": "v2",
+                "name": CHART,
+                "type": "application",
+                "version": semantic(exported.version),
+                "appVersion": exported.version,
+                "kubeVersion": _KUBERNETES,
+                "description": "HiveD's guarantees for GPU clusters: scheduler, job controller, server, monitoring.",
+            }
+        ),
         "values.yaml": _HEAD + to_document(_defaults(exported.services, values)),
         "values.schema.json": json.dumps(_schema(exported.services, values), indent=2) + "\n",
         "templates/configuration.yaml": _template(configuration_objects(exported), values),
         "templates/NOTES.txt": _NOTES.format(version=exported.version, namespace=NAMESPACE),
         ".helmignore": "nodes.sh\n.paictl-export.json\n",
-    }  # fmt: skip
+    }
     for name, bodies in objects.items():
         if bodies:
             files[f"templates/{name}.yaml"] = _service_template(name, bodies, values)

@@ -17,11 +17,23 @@ from paictl.cluster.manifests.writing import Exported, to_document, to_yaml
 from paictl.remote.kube.client import Json
 
 SECRET: Final = "Secret"  # noqa: S105 - a kind of object
-_CLUSTER_WIDE: Final = frozenset({
-    "Namespace", NODE, "ClusterRole", "ClusterRoleBinding", "PriorityClass", "CustomResourceDefinition",
-    "StorageClass", "PersistentVolume", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DeviceClass",
-    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
-})  # fmt: skip
+_CLUSTER_WIDE: Final = frozenset(
+    {
+        "Namespace",
+        NODE,
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "PriorityClass",
+        "CustomResourceDefinition",
+        "StorageClass",
+        "PersistentVolume",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "DeviceClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+    }
+)
 """Kinds that are in no namespace; there is no server that could be asked."""
 
 

@@ -143,9 +143,14 @@ def _attempt_json(line: AttemptLine) -> Json:
 
 def _repair_json(line: RepairLine) -> Json:
     row = {
-        "role": line.role, "index": line.index, "lost": _text(line.lost), "before": line.before,
-        "reason": line.reason, "back": _text(line.back), "node": line.node,
-    }  # fmt: skip
+        "role": line.role,
+        "index": line.index,
+        "lost": _text(line.lost),
+        "before": line.before,
+        "reason": line.reason,
+        "back": _text(line.back),
+        "node": line.node,
+    }
     return {key: value for key, value in row.items() if value not in (None, "")}
 
 
@@ -186,10 +191,12 @@ def _runs_json(runs: Mapping[Place, LastRun]) -> Json:
         words = (index, nodes.put(run.node), held, start, span, reasons.put(run.reason))
         rows.setdefault(role, []).append("/".join(map(str, (*words, run.what) if run.what else words)))
     return {
-        "nodes": nodes.rows, "devices": devices.rows, "reasons": reasons.rows,
+        "nodes": nodes.rows,
+        "devices": devices.rows,
+        "reasons": reasons.rows,
         **({"isolation": isolation} if any(isolation := [isolation for _, isolation in devices]) else {}),
         "tasks": [{"role": role, "last": " ".join(row)} for role, row in rows.items()],
-    }  # fmt: skip
+    }
 
 
 class _Table:
@@ -234,8 +241,12 @@ def read_record(status: Mapping[str, Any]) -> JobRecord | None:
         return None
     tasks = [task for row in status.get("roles") or () for task in _tasks(row)]
     return JobRecord(
-        JobStatus(RunState(status["state"].upper()), tuple(tasks), int(status.get("attempt", 0)),
-                  int(status.get("counted", 0))),
+        JobStatus(
+            RunState(status["state"].upper()),
+            tuple(tasks),
+            int(status.get("attempt", 0)),
+            int(status.get("counted", 0)),
+        ),
         status.get("scheduling") or {},
         int(status.get("devices", 0)),
         read_time(status.get("started")),
@@ -247,7 +258,7 @@ def read_record(status: Mapping[str, Any]) -> JobRecord | None:
         None if status.get("maxRunTime") is None else Millis(int(status["maxRunTime"])),
         tuple(_repairs(status.get("repairs") or ())),
         bool(status.get("closed")),
-    )  # fmt: skip
+    )
 
 
 def _tasks(row: Mapping[str, Any]) -> Iterator[TaskStatus]:
@@ -296,9 +307,14 @@ def _repairs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RepairLine]:
         lost = read_time(row["lost"])
         if lost is not None:
             yield RepairLine(
-                str(row["role"]), int(row["index"]), lost, str(row.get("before", "")), str(row.get("reason", "")),
-                read_time(row.get("back")), str(row.get("node", "")),
-            )  # fmt: skip
+                str(row["role"]),
+                int(row["index"]),
+                lost,
+                str(row.get("before", "")),
+                str(row.get("reason", "")),
+                read_time(row.get("back")),
+                str(row.get("node", "")),
+            )
 
 
 def numbers(text: str) -> Iterator[int]:

@@ -124,11 +124,13 @@ def manifest_of(request: JobRequest, job: Job, now: datetime, secret: str = "") 
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {
-            "name": name, "namespace": JOBS_NAMESPACE, "annotations": {KEY: key},
+            "name": name,
+            "namespace": JOBS_NAMESPACE,
+            "annotations": {KEY: key},
             "labels": {**labels_of(name), USER: user_label(request.user)},
         },
         "spec": spec,
-    }  # fmt: skip
+    }
 
 
 def read_paijob(body: Mapping[str, Any]) -> PaiJob:

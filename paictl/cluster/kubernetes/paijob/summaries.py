@@ -22,13 +22,26 @@ _PREEMPTIONS: Final = frozenset({"PreemptionByScheduler", "EvictionByEvictionAPI
 """Reasons of the condition DisruptionTarget with which somebody else's pod takes the place; all others: it was lost."""
 PREEMPTED_BY: Final = "preempted by "
 """What the reason of a pod begins with of which it is known for whom it was evicted; the job or pod follows."""
-_STUCK: Final = frozenset({
-    "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
-})  # fmt: skip
-_REJECTIONS: Final = frozenset({
-    "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "TaintToleration", "UnexpectedAdmissionError",
-    "TopologyAffinityError",
-})  # fmt: skip
+_STUCK: Final = frozenset(
+    {
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    }
+)
+_REJECTIONS: Final = frozenset(
+    {
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "UnexpectedAdmissionError",
+        "TopologyAffinityError",
+    }
+)
 """Reasons beside ``OutOf...`` with which a kubelet does not admit a pod. It adds no condition DisruptionTarget."""
 _CANCELED: Final = ": context canceled"
 _MESSAGE: Final = 300

@@ -56,8 +56,9 @@ def refuse_rivals(client: KubeClient, objects: Iterable[Json]) -> None:
         if find(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{rival}") is not None:
             raise ClusterError(
                 text("service {name} still offers the same devices; nothing was applied", name=service),
-                hint=text("end it first: paictl service refresh -n {name}", name=service), where=label_of(body),
-            )  # fmt: skip
+                hint=text("end it first: paictl service refresh -n {name}", name=service),
+                where=label_of(body),
+            )
 
 
 class Applier:
@@ -76,9 +77,10 @@ class Applier:
         if resource is None and not any(_defines(other, group_of(body)) for other in among):
             version, kind = group_of(body)
             raise ClusterError(
-                text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
+                text("the server has no kind {kind} of {version}", kind=kind, version=version),
+                where=label_of(body),
                 hint=_REMEDIES.get(kind, "install the definition of this kind, or use another version of Kubernetes"),
-            )  # fmt: skip
+            )
         return resource
 
     def check(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:

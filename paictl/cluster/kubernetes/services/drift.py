@@ -70,9 +70,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-_CONTROL_PLANE: Final = frozenset({
-    "kube-controller-manager", "cloud-controller-manager", "kube-apiserver", "kube-scheduler", "kubelet",
-})  # fmt: skip
+_CONTROL_PLANE: Final = frozenset(
+    {
+        "kube-controller-manager",
+        "cloud-controller-manager",
+        "kube-apiserver",
+        "kube-scheduler",
+        "kubelet",
+    }
+)
 _PASSED_OVER: Final = frozenset({"f:metadata", "f:status"})
 _KINDS: Final = frozenset({"Node", "Namespace"})
 """Kinds that others have a share in."""

@@ -119,9 +119,13 @@ _GPUS: Final = "paictl.io/devices=nvidia.com"
 _RESOURCE: Final = "nvidia.com/gpu"
 _DRIVER, _WANTED = "driver", "WANTED"
 _IDS: Final = {
-    "Debian GNU/Linux": "debian", "Red Hat Enterprise Linux": "rhel", "Rocky Linux": "rocky", "AlmaLinux": "almalinux",
-    "Oracle Linux Server": "ol", "Amazon Linux": "amzn",
-}  # fmt: skip
+    "Debian GNU/Linux": "debian",
+    "Red Hat Enterprise Linux": "rhel",
+    "Rocky Linux": "rocky",
+    "AlmaLinux": "almalinux",
+    "Oracle Linux Server": "ol",
+    "Amazon Linux": "amzn",
+}
 """What /etc/os-release calls systems for people, and for programs where that is not the first word of it."""
 _VERSION: Final = re.compile(r"(?P<name>.*?)\s+v?(?P<version>\d+(?:\.\d+)?)")
 _IN_USE: Final = re.compile(r"driver (\S+) is in use")
@@ -168,10 +172,15 @@ def _driver(node: Json, sets: Mapping[str, str], pods: Sequence[Json]) -> NodeDr
         return NodeDriver(name, DriverSource.NONE, wanted=sets[system], reason=text("no pod of the service runs there"))
     if int((node.get("status") or {}).get("allocatable", {}).get(_RESOURCE, 0)):
         return NodeDriver(name, DriverSource.HOST)
-    return NodeDriver(name, DriverSource.NONE, reason=text(
-        "there is no driver image for {system}: install a driver on the machine, or name an image "
-        "nvidia-driver-{system} in the section `images`", system=system,
-    ))  # fmt: skip
+    return NodeDriver(
+        name,
+        DriverSource.NONE,
+        reason=text(
+            "there is no driver image for {system}: install a driver on the machine, or name an image "
+            "nvidia-driver-{system} in the section `images`",
+            system=system,
+        ),
+    )
 
 
 def _rank(pod: Json, system: str) -> tuple[bool, bool]:

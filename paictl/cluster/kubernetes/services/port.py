@@ -105,9 +105,17 @@ class KubeServices:
         changed, stale = self._compared(record, renderer) if renderer is not None else (None, ())
         since = read_time(record.since) or datetime.now(UTC)
         return ServiceView(
-            name, running and not failed, not reason, since, reason, record.loaded, failed, record.version, changed,
+            name,
+            running and not failed,
+            not reason,
+            since,
+            reason,
+            record.loaded,
+            failed,
+            record.version,
+            changed,
             tuple(stale),
-        )  # fmt: skip
+        )
 
     def _compared(self, record: ServiceRecord, renderer: Renderer) -> tuple[bool, Sequence[str]]:
         """Whether a service would be rendered otherwise now, and which of its objects would be too many."""
@@ -264,9 +272,14 @@ class KubeServices:
             self._applier.apply(objects, held.alive, take_over=take_over)
             self._remove(self._stale(held.record, set(items)), held)
             held.note(
-                state="running", loaded=version.number, digest=digest, version=__version__, restarted=restarted,
-                items=items, since=since,
-            )  # fmt: skip
+                state="running",
+                loaded=version.number,
+                digest=digest,
+                version=__version__,
+                restarted=restarted,
+                items=items,
+                since=since,
+            )
 
     def _check_gates(self) -> None:
         """Raise `ClusterError` if the placer, once it comes, would give away devices that pods hold."""
@@ -274,10 +287,12 @@ class KubeServices:
             return
         if spaces := uncounted(self._client):
             raise ClusterError(
-                text("door gates: pods in {names} hold devices that the placer would not count; nothing was applied",
-                     names=", ".join(spaces)),
+                text(
+                    "door gates: pods in {names} hold devices that the placer would not count; nothing was applied",
+                    names=", ".join(spaces),
+                ),
                 hint=f"kubectl label namespace {' '.join(spaces)} paictl.io/cells=enabled",
-            )  # fmt: skip
+            )
 
     def _stop(self, name: str) -> None:
         with self._records.held(name) as held:
@@ -350,9 +365,15 @@ class KubeServices:
     ) -> Renderer:
         secrets: Mapping[str, str] = self._store.secrets(version) if opened else {}
         inputs = RenderInputs(
-            self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets, certificates,
+            self._cluster_id(),
+            NAMESPACE,
+            JOBS_NAMESPACE,
+            __version__,
+            version.files,
+            secrets,
+            certificates,
             cache(lambda: systems_of(self._client)),
-        )  # fmt: skip
+        )
         return Renderer(inputs, self._templates)
 
     def _known(self, name: str) -> None:

@@ -124,9 +124,10 @@ class Records:
                     return taken
             if now - began > _WAIT:
                 raise ConflictError(
-                    text("{who} is changing it", who=record.holder.rpartition(" ")[0]), where=f"service {service}",
+                    text("{who} is changing it", who=record.holder.rpartition(" ")[0]),
+                    where=f"service {service}",
                     hint="try again when they have finished",
-                )  # fmt: skip
+                )
             time.sleep(_EVERY)
 
     def write(self, record: ServiceRecord) -> ServiceRecord | None:
@@ -134,9 +135,10 @@ class Records:
         data = {**asdict(record), "items": [[*item.group, item.namespace, item.name] for item in record.items]}
         data.pop("resource_version")
         about: Json = {
-            "name": _name(record.service), "namespace": NAMESPACE,
+            "name": _name(record.service),
+            "namespace": NAMESPACE,
             "labels": labels(RECORD),
-        }  # fmt: skip
+        }
         body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {"record": json.dumps(data)}}
         path = path_of(NAMESPACE, "configmaps")
         if record.resource_version:
@@ -166,9 +168,10 @@ class Held:
         if stored is None:
             self._gone = True
             raise ConflictError(
-                "another administrator has taken it over", where=f"service {self.record.service}",
+                "another administrator has taken it over",
+                where=f"service {self.record.service}",
                 hint="check with: paictl service status",
-            )  # fmt: skip
+            )
         self.record, self._renewed = stored, time.monotonic()
 
     def alive(self) -> None:
@@ -210,12 +213,20 @@ def _read(config_map: Json) -> ServiceRecord:
         items = tuple(Item((str(item[0]), str(item[1])), str(item[2]), str(item[3])) for item in data["items"])
         loaded = data["loaded"]
         return ServiceRecord(
-            str(data["service"]), str(data["state"]), str(data["since"]), None if loaded is None else int(loaded),
-            str(data["digest"]), str(data["version"]), str(data["restarted"]), items, str(data["holder"]),
+            str(data["service"]),
+            str(data["state"]),
+            str(data["since"]),
+            None if loaded is None else int(loaded),
+            str(data["digest"]),
+            str(data["version"]),
+            str(data["restarted"]),
+            items,
+            str(data["holder"]),
             str(config_map["metadata"]["resourceVersion"]),
-        )  # fmt: skip
+        )
     except (ValueError, KeyError, TypeError, IndexError):
         raise ClusterError(
-            "cannot be read", where=f"configmap {NAMESPACE}/{name}",
+            "cannot be read",
+            where=f"configmap {NAMESPACE}/{name}",
             hint="it was edited by hand: delete it, then start the service again",
-        ) from None  # fmt: skip
+        ) from None

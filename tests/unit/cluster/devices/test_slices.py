@@ -45,9 +45,7 @@ def test_without_bus_addresses_it_is_the_number_in_the_name() -> None:
     found = mapped(body([{"name": f"device-{at:02}"} for at in (3, 1, 0)]))
     assert names(found) == {0: "device-00", 1: "device-01", 3: "device-03"}
     assert found.bad == {2: "it has no device"}
-    assert found.findings == (
-        "node w1, driver gpu.nvidia.com: 3 devices, but the cells promise 4: no device for 2",
-    )  # fmt: skip
+    assert found.findings == ("node w1, driver gpu.nvidia.com: 3 devices, but the cells promise 4: no device for 2",)
     assert not found.record, "the names are stable by themselves"
 
 
@@ -74,14 +72,15 @@ def test_a_recorded_device_keeps_its_index_whatever_comes_and_goes(number: int, 
         pytest.param([], "no slices of any of the drivers gpu.nvidia.com, gpu.amd.com", id="no driver"),
         pytest.param(
             [body([pci("a0", 1)]), body([pci("b0", 2)], "gpu.amd.com")],
-            "drivers gpu.amd.com and gpu.nvidia.com both publish devices", id="two drivers",
+            "drivers gpu.amd.com and gpu.nvidia.com both publish devices",
+            id="two drivers",
         ),
         pytest.param([body([pci("a", 1), pci("b", 1)])], "devices a and b have one bus address", id="one bus"),
         pytest.param([body([{"name": "left"}])], "has neither a PCI bus address nor a number", id="no number"),
         pytest.param([body([{"name": "a1"}, {"name": "b1"}])], "devices a1 and b1 have one number", id="one number"),
         pytest.param([body([pci("a", 1)], resourceSliceCount=2)], "pool w1 is incomplete: 1 of 2 slices", id="part"),
     ],
-)  # fmt: skip
+)
 def test_what_contradicts_is_a_finding_with_node_and_never_a_crash(bodies: list[Any], finding: str) -> None:
     found = mapped(*bodies)
     assert any(one.startswith("node w1") and finding in one for one in found.findings), found.findings

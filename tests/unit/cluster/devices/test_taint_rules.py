@@ -71,7 +71,8 @@ def test_a_slice_that_comes_after_its_rule_is_tainted_and_a_drivers_own_taint_is
     own = [{"key": "own", "effect": "NoExecute"}]
     directory.slice_changed(body([pci("gpu-0", 1), pci("gpu-1", 2, taints=own)]))
     assert directory.of("w1").bad == {
-        0: "device gpu-0 is tainted ops/fault=xid79:NoSchedule", 1: "device gpu-1 is tainted own:NoExecute"
-    }  # fmt: skip
+        0: "device gpu-0 is tainted ops/fault=xid79:NoSchedule",
+        1: "device gpu-1 is tainted own:NoExecute",
+    }
     directory.rule_gone("r")
     assert set(directory.of("w1").bad) == {1}

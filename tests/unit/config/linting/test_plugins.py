@@ -38,10 +38,11 @@ def test_a_plugin_without_effect_has_a_remedy() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("cdm", "did you mean 'cmd'?"), ("team_wise_storage", "did you mean 'teamwise_storage'?"),
+        ("cdm", "did you mean 'cmd'?"),
+        ("team_wise_storage", "did you mean 'teamwise_storage'?"),
         ("nonsuch", "name one of: cmd, ssh, tensorboard, teamwise_storage, image_checker, git"),
     ],
-)  # fmt: skip
+)
 def test_a_plugin_that_nobody_knows_is_an_error(name: str, hint: str) -> None:
     (problem,) = problems_of({"job.yaml": JOB.replace("NAME", name).encode()})
     assert (problem.rule, problem.place.line, problem.hint) == ("JOB631", 13, hint)

@@ -24,9 +24,11 @@ from paictl.errors import PaictlError
 from tests.conftest import ROOT
 from tests.unit.config.cases import all_cases
 
-GOOD = "physicalCluster:\n  cellTypes:\n    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}\n" \
-    "  physicalCells:\n  - {cellType: NODE, cellAddress: worker1}\nvirtualClusters:\n  default:\n    virtualCells:\n" \
-    "    - {cellType: NODE, cellNumber: 1}\n"  # fmt: skip
+GOOD = (
+    "physicalCluster:\n  cellTypes:\n    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}\n"
+    "  physicalCells:\n  - {cellType: NODE, cellAddress: worker1}\nvirtualClusters:\n  default:\n    virtualCells:\n"
+    "    - {cellType: NODE, cellNumber: 1}\n"
+)
 BAD = GOOD.replace("childCellNumber: 4", 'childCellNumber: "4"').replace(
     "cellNumber: 1", "cellNumber: 01, celNumber: 2"
 )
@@ -90,12 +92,18 @@ def test_json_has_its_documented_shape() -> None:
     assert data["summary"] == {"error": 2, "warning": 1, "info": 0, "suppressed": 0, "omitted": 0}
     assert data["files"] == [{"path": "hivedscheduler.yaml", "kind": "hived"}]
     assert data["problems"][0] == {
-        "file": "hivedscheduler.yaml", "line": 3, "column": 49, "end_line": 3, "end_column": 52,
-        "rule": "SHP101", "name": "wrong-type", "severity": "error",
+        "file": "hivedscheduler.yaml",
+        "line": 3,
+        "column": 49,
+        "end_line": 3,
+        "end_column": 52,
+        "rule": "SHP101",
+        "name": "wrong-type",
+        "severity": "error",
         "message": "physicalCluster.cellTypes.NODE.childCellNumber must be an integer, not the string '4'",
         "hint": "remove the quotes: 4",
         "fix": [{"line": 3, "column": 49, "end_line": 3, "end_column": 52, "text": "4"}],
-    }  # fmt: skip
+    }
 
 
 def test_json_tells_what_could_not_be_read() -> None:

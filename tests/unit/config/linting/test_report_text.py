@@ -53,8 +53,11 @@ def test_of_several_lines_the_first_and_the_last_are_shown() -> None:
         "  |   ^^^",
     ]
     assert shown(text, text.index("b"), text.index("c") + 1, None)[3:] == [
-        "2 |   - b", "  |     ^", "3 |   - c", "  |   ^^^",
-    ]  # fmt: skip
+        "2 |   - b",
+        "  |     ^",
+        "3 |   - c",
+        "  |   ^^^",
+    ]
 
 
 def test_a_span_that_ends_with_its_line_is_one_line() -> None:

@@ -43,8 +43,9 @@ def drafted(*nodes: DiscoveredNode, shares: tuple[DiscoveredShare, ...] = (), **
 def test_equal_racks_are_cells_and_a_cluster_without_queues_has_one_tenant() -> None:
     made = draft(DiscoveredCluster(tuple(racks(4, 4, 4))))
     assert {name: (one.child, one.number) for name, one in made.types.items()} == {
-        "A100-NODE": ("A100", 8), "A100-RACK": ("A100-NODE", 4)
-    }  # fmt: skip
+        "A100-NODE": ("A100", 8),
+        "A100-RACK": ("A100-NODE", 4),
+    }
     assert [(tenant.name, dict(tenant.cells)) for tenant in made.tenants] == [("default", {"A100-RACK": 3})]
     assert any("who are the tenants" in question for question in made.questions)
     assert [child.address for child in made.cells[0].children] == ["b0r0n0", "b0r0n1", "b0r0n2", "b0r0n3"]
@@ -59,8 +60,9 @@ def test_unequal_racks_are_cells_of_their_own() -> None:
     nodes = [*racks(4, 4, block="b0"), *racks(4, 3, block="b1")]
     made = draft(DiscoveredCluster(tuple(nodes)))
     assert {name: one.number for name, one in made.types.items() if "RACK" in name} == {
-        "A100-RACK-4": 4, "A100-RACK-3": 3
-    }  # fmt: skip
+        "A100-RACK-4": 4,
+        "A100-RACK-3": 3,
+    }
     assert sorted(made.tenants[0].cells.values()) == [1, 1, 1]
     assert any(f"{BLOCK}=b1 has parts of 2 shapes" in remark for remark in made.remarks)
     draft_text(made, "test")
@@ -70,8 +72,10 @@ def test_nodes_of_other_sizes_and_switches_have_types_of_their_own() -> None:
     nodes = [node("a", switch=2), node("b"), node("c", devices=4)]
     made = draft(DiscoveredCluster(tuple(nodes)))
     assert {name: (one.child, one.number) for name, one in made.types.items() if one.is_node} == {
-        "A100-NODE-8-BY-2": ("A100-SWITCH", 4), "A100-NODE-8-FLAT": ("A100", 8), "A100-NODE-4-FLAT": ("A100", 4)
-    }  # fmt: skip
+        "A100-NODE-8-BY-2": ("A100-SWITCH", 4),
+        "A100-NODE-8-FLAT": ("A100", 8),
+        "A100-NODE-4-FLAT": ("A100", 4),
+    }
     draft_text(made, "test")
 
 
@@ -83,8 +87,10 @@ def test_mig_instances_are_cells_below_their_gpu() -> None:
     made = draft(DiscoveredCluster((*nodes, node("whole"))))
     leaf = "A100-SXM4-40GB-MIG-1g-5gb"
     assert {name: (one.child, one.number) for name, one in made.types.items() if name.startswith(leaf)} == {
-        f"{leaf}-GPU": (leaf, 7), f"{leaf}-NODE": (f"{leaf}-GPU", 2), f"{leaf}-POOL": (f"{leaf}-NODE", 2)
-    }  # fmt: skip
+        f"{leaf}-GPU": (leaf, 7),
+        f"{leaf}-NODE": (f"{leaf}-GPU", 2),
+        f"{leaf}-POOL": (f"{leaf}-NODE", 2),
+    }
     assert any("is each GPU of n0, n1 divided into 7 MIG instances 1g.5gb" in one for one in made.questions)
     spec = ClusterSpec.from_mapping(yaml.safe_load(draft_text(made, "test")))
     assert (spec.mig_instances(leaf), spec.mig_instances("A100")) == (7, 0)
@@ -99,8 +105,9 @@ def test_a_guessed_division_is_asked_about_and_has_cells_of_its_own() -> None:
     )
     made = draft(DiscoveredCluster(nodes))
     assert {instances for instances, _ in made.mig.values()} == {7, 6}
-    assert any("into how many MIG instances 1g.10gb is each GPU of n1 divided? 6 is a guess" in one
-               for one in made.questions)  # fmt: skip
+    assert any(
+        "into how many MIG instances 1g.10gb is each GPU of n1 divided? 6 is a guess" in one for one in made.questions
+    )
 
 
 def test_a_quota_gets_the_largest_cells_that_it_fills() -> None:
@@ -153,11 +160,16 @@ def _where(block: str, rack: str) -> dict[str, str]:
 
 NODES = st.lists(
     st.tuples(
-        st.sampled_from(["b0", "b1", "b2"]), st.sampled_from(["r0", "r1", "r2", ""]), st.sampled_from([1, 4, 8]),
-        st.sampled_from(["NVIDIA-A100-SXM4", "Tesla T4", ""]), st.sampled_from([0, 2, 4]), st.integers(1, 400),
+        st.sampled_from(["b0", "b1", "b2"]),
+        st.sampled_from(["r0", "r1", "r2", ""]),
+        st.sampled_from([1, 4, 8]),
+        st.sampled_from(["NVIDIA-A100-SXM4", "Tesla T4", ""]),
+        st.sampled_from([0, 2, 4]),
+        st.integers(1, 400),
     ),
-    min_size=1, max_size=14,
-)  # fmt: skip
+    min_size=1,
+    max_size=14,
+)
 SHARES = st.lists(
     st.tuples(st.sampled_from(["a", "A", "team-1", "!"]), st.integers(1, 200), st.sampled_from([{}, {BLOCK: "b1"}])),
     max_size=5,
@@ -171,7 +183,7 @@ def test_every_draft_is_valid_has_every_device_once_and_does_not_depend_on_order
     nodes = [
         DiscoveredNode(f"n{i}", GPU, size, Decimal(cpus) / 4, 1000, model, _where(block, rack), near)
         for i, (block, rack, size, model, near, cpus) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     shares = tuple(DiscoveredShare("ClusterQueue", name, (Ask(number, GPU, labels),)) for name, number, labels in asked)
     text = draft_text(draft(DiscoveredCluster(tuple(nodes), shares=shares)), "test")
     spec = ClusterSpec.from_mapping(yaml.safe_load(text))
@@ -186,10 +198,14 @@ def test_every_draft_is_valid_has_every_device_once_and_does_not_depend_on_order
 def test_questions_and_remarks_have_their_chinese() -> None:
     model = "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
     nodes = (
-        *racks(4, 4, block="b0"), *racks(4, 3, block="b1"), *racks(1, 1, 1, block="b2"), node("t", model="T4"),
-        node("bare", model=""), DiscoveredNode("n0", GPU, 56, Decimal(96), 900 << 10, model, {}, 7, 7, "1g.10gb"),
+        *racks(4, 4, block="b0"),
+        *racks(4, 3, block="b1"),
+        *racks(1, 1, 1, block="b2"),
+        node("t", model="T4"),
+        node("bare", model=""),
+        DiscoveredNode("n0", GPU, 56, Decimal(96), 900 << 10, model, {}, 7, 7, "1g.10gb"),
         DiscoveredNode("n1", GPU, 24, Decimal(96), 900 << 10, model, {}, 6, 6, "1g.10gb", guessed=True),
-    )  # fmt: skip
+    )
     without = draft(DiscoveredCluster(nodes))
     shared = draft(DiscoveredCluster(nodes, shares=(DiscoveredShare("Queue", "q", (Ask(999),)),)))
     promised = draft(DiscoveredCluster(nodes, shares=(DiscoveredShare("Queue", "q", (Ask(1),)),)))

@@ -75,10 +75,23 @@ def refused(wish: str, priority: str, amounts: dict[str, int]) -> bool:
 
 WISHES = ["{}", "{skuType: V100}", "{skuType: K80}", "{skuType: CPU}", "{skuType: P4}", "{pinnedCellId: box}"]
 AMOUNTS: list[dict[str, int]] = [
-    {"gpu": 1}, {"gpu": 3}, {"gpu": 4}, {"gpu": 5}, {"gpu": 8}, {"cpu": 8}, {"cpu": 32}, {"cpu": 33},
-    {"cpu": 8, "gpu": 1}, {"memory": 65536, "gpu": 1}, {"memory": 262145, "gpu": 1}, {"gpu": 2, "instances": 3},
-    {"gpu": 3, "instances": 3}, {"gpu": 1, "instances": 8}, {"gpu": 1, "instances": 9}, {"gpu": 1, "instances": 10**12},
-]  # fmt: skip
+    {"gpu": 1},
+    {"gpu": 3},
+    {"gpu": 4},
+    {"gpu": 5},
+    {"gpu": 8},
+    {"cpu": 8},
+    {"cpu": 32},
+    {"cpu": 33},
+    {"cpu": 8, "gpu": 1},
+    {"memory": 65536, "gpu": 1},
+    {"memory": 262145, "gpu": 1},
+    {"gpu": 2, "instances": 3},
+    {"gpu": 3, "instances": 3},
+    {"gpu": 1, "instances": 8},
+    {"gpu": 1, "instances": 9},
+    {"gpu": 1, "instances": 10**12},
+]
 
 
 @pytest.mark.parametrize("priority", ["prod", "oppo"])

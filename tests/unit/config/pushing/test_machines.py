@@ -69,7 +69,7 @@ def test_a_layout_gets_a_machine_and_loses_it_again() -> None:
     added = "  - hostip: 10.0.0.3   # the address stands first\n    hostname: w2\n"
     assert more["layout.yaml"] == LAYOUT.replace("# the end\n", "") + added + (
         '    machine-type: big\n    pai-worker: "true"\n# the end\n'
-    )  # fmt: skip
+    )
     assert with_machine(more, "w2", "10.0.0.3", "w1") == more
     assert without_machine(more, "w2") == {"layout.yaml": LAYOUT, "worker.csv": "w1,10.0.0.2\n"}
 
@@ -117,6 +117,6 @@ def words(pools: str, promises: str, name: str) -> list[str]:
             ["this would remove pinned cell mine, which is assigned to a"],
         ),
     ],
-)  # fmt: skip
+)
 def test_promises(pools: str, promises: str, said: list[str]) -> None:
     assert words(pools, promises, "w3") == said

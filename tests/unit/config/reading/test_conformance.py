@@ -19,9 +19,32 @@ from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from tests.conftest import ROOT
 
 ODD: list[Any] = [
-    None, True, False, 0, 1, -1, 65536, 2.5, 1.0, float("inf"), float("nan"), "", "x", "Ab-1", "٣", "1", "a\n",
-    "10.0.0.1", "1Gi", [], ["a", "a"], [1, True], [[]], {}, {"x": 1},
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    65536,
+    2.5,
+    1.0,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "Ab-1",
+    "٣",
+    "1",
+    "a\n",
+    "10.0.0.1",
+    "1Gi",
+    [],
+    ["a", "a"],
+    [1, True],
+    [[]],
+    {},
+    {"x": 1},
+]
 
 
 @st.composite
@@ -38,8 +61,11 @@ def shaped(draw: st.DrawFn, whole: Any, schema: Any, depth: int = 0) -> Any:
     least, most = int(schema.get("minimum", -1)), int(schema.get("maximum", 70000))
     match kind:
         case "object":
-            known = {key: draw(shaped(whole, sub, depth + 1)) for key, sub in schema.get("properties", {}).items()
-                     if key in schema.get("required", ()) or draw(st.integers(0, 3)) == 0}  # fmt: skip
+            known = {
+                key: draw(shaped(whole, sub, depth + 1))
+                for key, sub in schema.get("properties", {}).items()
+                if key in schema.get("required", ()) or draw(st.integers(0, 3)) == 0
+            }
             more = draw(st.lists(st.sampled_from(["x", "y-1", "default", "Z"]), unique=True, max_size=2))
             return known | {key: draw(shaped(whole, schema.get("additionalProperties"), depth + 1)) for key in more}
         case "array":

@@ -84,8 +84,11 @@ def test_several_unknown_and_missing_keys_are_each_a_violation(monkeypatch: pyte
     )
     seen = found("{x: 1, y: 2}", name)
     assert [(keyword, name) for keyword, _, name in seen] == [
-        ("required", "a"), ("required", "b"), ("additionalProperties", "x"), ("additionalProperties", "y"),
-    ]  # fmt: skip
+        ("required", "a"),
+        ("required", "b"),
+        ("additionalProperties", "x"),
+        ("additionalProperties", "y"),
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMA_NAMES.values()))

@@ -239,15 +239,27 @@ def test_long_lines_and_many_keys_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "tag", "value", "surprising"),
     [
-        ("012", "int", 10, True), ("0x1F", "int", 31, True), ("12:30", "int", 750, True),
-        ("1_000", "int", 1000, True), ("0b11", "int", 3, True), ("1e3", "str", "1e3", False),
-        ("1.0e+3", "float", 1000.0, False), ("1.5:30", "str", "1.5:30", False), ("no", "bool", False, False),
-        ("~", "null", None, False), ("", "null", None, False), ("2001-01-01", "timestamp", "2001-01-01", False),
-        ("-.inf", "float", -math.inf, False), ("0", "int", 0, False), ("-7", "int", -7, False),
-        ("0x", "str", "0x", False), ("089", "str", "089", False), ("=", "value", "=", False),
+        ("012", "int", 10, True),
+        ("0x1F", "int", 31, True),
+        ("12:30", "int", 750, True),
+        ("1_000", "int", 1000, True),
+        ("0b11", "int", 3, True),
+        ("1e3", "str", "1e3", False),
+        ("1.0e+3", "float", 1000.0, False),
+        ("1.5:30", "str", "1.5:30", False),
+        ("no", "bool", False, False),
+        ("~", "null", None, False),
+        ("", "null", None, False),
+        ("2001-01-01", "timestamp", "2001-01-01", False),
+        ("-.inf", "float", -math.inf, False),
+        ("0", "int", 0, False),
+        ("-7", "int", -7, False),
+        ("0x", "str", "0x", False),
+        ("089", "str", "089", False),
+        ("=", "value", "=", False),
         ("<<", "merge", "<<", False),
     ],
-)  # fmt: skip
+)
 def test_plain_values_are_read_as_yaml_1_1(text: str, tag: str, value: object, surprising: bool) -> None:
     found = resolve(text)
     assert found[1:] == (value, surprising)

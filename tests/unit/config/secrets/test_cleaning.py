@@ -151,27 +151,36 @@ def test_a_known_secret_goes_in_the_forms_that_programs_give_it(form: str, value
 
 def test_what_is_below_a_key_that_sounds_secret_goes() -> None:
     data = {
-        "passwords": ["X"], "token": {"x": ["X"], "n": 1}, "key": "ann~train",
+        "passwords": ["X"],
+        "token": {"x": ["X"], "n": 1},
+        "key": "ann~train",
         "argv": ["run", "--password", "X", "--token=X", "Y"],
         "env": [{"name": "DB_PASSWORD", "value": "X"}, {"name": "PORT", "value": "Y"}],
-    }  # fmt: skip
+    }
     done = Cleaner().data(data)
     assert '"X"' not in json.dumps(done)
     assert done == {
-        "passwords": [MASK], "token": {"x": [MASK], "n": 1}, "key": "ann~train",
+        "passwords": [MASK],
+        "token": {"x": [MASK], "n": 1},
+        "key": "ann~train",
         "argv": ["run", "--password", MASK, f"--token={MASK}", "Y"],
         "env": [{"name": "DB_PASSWORD", "value": MASK}, {"name": "PORT", "value": "Y"}],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
     "piece",
     [
-        "-----BEGIN PRIVATE KEY-----", "-----BEGIN EC PRIVATE KEY-----\n",
-        "-eyJaaaaaaaa", 'password: \\"a\\\\\\', "/token: ",
-        "authorization:\n", "\n", "\\",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN EC PRIVATE KEY-----\n",
+        "-eyJaaaaaaaa",
+        'password: \\"a\\\\\\',
+        "/token: ",
+        "authorization:\n",
+        "\n",
+        "\\",
     ],
-)  # fmt: skip
+)
 def test_a_hostile_line_ends(piece: str) -> None:
     """These took minutes, as each beginning was looked at again from the next one."""
     began = time.process_time()

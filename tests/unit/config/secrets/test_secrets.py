@@ -264,8 +264,13 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 NO_SECRETS = {
-    "secret-name", "token_expired_second", "secrets", "secrets_encryption", "dependencies", "registry_credentials",
-}  # fmt: skip
+    "secret-name",
+    "token_expired_second",
+    "secrets",
+    "secrets_encryption",
+    "dependencies",
+    "registry_credentials",
+}
 
 
 @pytest.mark.parametrize("kind", [FileKind.CONFIG, FileKind.LAYOUT, FileKind.SERVICES])

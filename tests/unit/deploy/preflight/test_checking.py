@@ -193,22 +193,30 @@ def quickly(tmp_path: Path, change: Mapping[str, Any] | None = None, *, fresh: b
     lacking = {"programs": ["kubelet"] if fresh else []}
     told = {
         one.name: {
-            "host": json.loads(answer(one.name, change if one.name == "w1" else None).stdout), "differences": lacking
+            "host": json.loads(answer(one.name, change if one.name == "w1" else None).stdout),
+            "differences": lacking,
         }
         for one in made.machines
-    }  # fmt: skip
+    }
     return judged_quickly(made, {one.name: HostFacts(one, told[one.name]) for one in made.machines}, (999.0, 1002.0))
 
 
 def test_apply_refuses_for_the_same_reasons_as_check(tmp_path: Path) -> None:
     assert failed(quickly(tmp_path)) == []
     for change in (
-        {"system": {"arch": "riscv64"}}, {"system": {"kernel": "4.19.0"}}, {"system": {"systemd": False}},
-        {"system": {"id": "alpine", "like": []}}, {"memory": {"total": 1 << 29}}, {"cpus": 0},
-        {"others": {"kubernetes": ["/etc/kubernetes/admin.conf"]}}, {"others": {"begun": "other"}},
-        {"listeners": {"10250": "nginx"}}, {"machine_id": answer_id("w2")}, {"clock": [9000.0, 9001.0]},
+        {"system": {"arch": "riscv64"}},
+        {"system": {"kernel": "4.19.0"}},
+        {"system": {"systemd": False}},
+        {"system": {"id": "alpine", "like": []}},
+        {"memory": {"total": 1 << 29}},
+        {"cpus": 0},
+        {"others": {"kubernetes": ["/etc/kubernetes/admin.conf"]}},
+        {"others": {"begun": "other"}},
+        {"listeners": {"10250": "nginx"}},
+        {"machine_id": answer_id("w2")},
+        {"clock": [9000.0, 9001.0]},
         {"disks": {"/var/lib/containerd": {"free": 1 << 30, "on": "/", "total": 1 << 40}}},
-    ):  # fmt: skip
+    ):
         full = [one for one in failed(seen(tmp_path, answer("w1", change))) if one[0] == "w1"]
         assert full
         assert [one for one in failed(quickly(tmp_path, change)) if one[0] == "w1"] == full

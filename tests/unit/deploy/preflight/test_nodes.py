@@ -100,10 +100,12 @@ def test_the_name_of_a_node_is_read_from_kubelet_s_certificate(
 ) -> None:
     gather = load("module_utils/paictl_gather.py")
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
-        x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{name}"),
-    ])  # fmt: skip
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+            x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{name}"),
+        ]
+    )
     begin = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key(), 7, begin, begin + datetime.timedelta(days=9))

@@ -26,15 +26,28 @@ POLLUX = "pollux:population=20,generations=15"
 def times(sample: float, network: float, most: int = 64) -> StepTimes:
     """Seconds of a step for each sample of a replica, and of the network between several replicas."""
     rows: dict[tuple[int, ...], tuple[tuple[int, float, float], ...]] = {
-        placement: tuple(
-            (size, 0.01 + sample * size + wire, wire) for size in (8, 16, 32, most)
+        placement: tuple((size, 0.01 + sample * size + wire, wire) for size in (8, 16, 32, most))
+        for placement in (
+            (1,),
+            (2,),
+            (3,),
+            (4,),
+            (4, 4),
+            (1, 1),
+            (2, 2),
+            (3, 3),
+            (1, 2),
+            (1, 3),
+            (1, 4),
+            (2, 3),
+            (2, 4),
+            (3, 4),
         )
-        for placement in ((1,), (2,), (3,), (4,), (4, 4), (1, 1), (2, 2), (3, 3), (1, 2), (1, 3), (1, 4), (2, 3),
-                          (2, 4), (3, 4))
         for wire in [0.0 if placement == (1,) else network * (3 if len(placement) > 1 else 1)]
-    }  # fmt: skip
-    spread = tuple((4, 4 * n, size, 0.01 + sample * size + 4 * network, 4 * network) for n in (1, 4)
-                   for size in (8, 64))  # fmt: skip
+    }
+    spread = tuple(
+        (4, 4 * n, size, 0.01 + sample * size + 4 * network, 4 * network) for n in (1, 4) for size in (8, 64)
+    )
     return StepTimes(rows, spread)
 
 
@@ -153,22 +166,31 @@ def test_pollux_lets_one_job_at_most_be_spread_over_a_node() -> None:
             held[entry.job] = entry.devices if entry.what == "start" else ()
         last = at + 1 == len(result.log) or result.log[at + 1].time != entry.time
         if last:
-            nodes = [node for devices in held.values() if len({device // 4 for device in devices}) > 1
-                     for node in {device // 4 for device in devices}]  # fmt: skip
+            nodes = [
+                node
+                for devices in held.values()
+                if len({device // 4 for device in devices}) > 1
+                for node in {device // 4 for device in devices}
+            ]
             assert len(nodes) == len(set(nodes))
 
 
 @pytest.mark.parametrize("policy", ["sia", POLLUX])
 def test_jobs_without_a_profile_get_exactly_what_they_ask_for(policy: str) -> None:
-    jobs = [Job("big", Millis(0), 8, Millis(100_000)), Job("odd", Millis(0), 3, Millis(100_000)),
-            Job("small", Millis(1_000), 1, Millis(50_000))]  # fmt: skip
+    jobs = [
+        Job("big", Millis(0), 8, Millis(100_000)),
+        Job("odd", Millis(0), 3, Millis(100_000)),
+        Job("small", Millis(1_000), 1, Millis(50_000)),
+    ]
     result = play(jobs, homogeneous(3, 4), policy)
     assert {outcome.id: outcome.ending.value for outcome in result.outcomes} == dict.fromkeys(
         ("big", "odd", "small"), "passed"
     )
     assert {outcome.id: outcome.service // max(1, outcome.ran) for outcome in result.outcomes} == {
-        "big": 8, "odd": 3, "small": 1,
-    }  # fmt: skip
+        "big": 8,
+        "odd": 3,
+        "small": 1,
+    }
 
 
 def test_the_seed_alone_decides_a_search() -> None:

@@ -110,9 +110,10 @@ def test_whoever_runs_stays_until_its_lease_ends() -> None:
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 90), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 90), st.integers(0, 200)),
-        min_size=1, max_size=10,
+        min_size=1,
+        max_size=10,
     )
-)  # fmt: skip
+)
 def test_whoever_was_promised_meets_its_deadline(solver: str, rows: list[tuple[int, int, int, int]]) -> None:
     jobs = [
         job(str(i), at, gpus, span, *([at + span + slack] if slack else []))

@@ -93,11 +93,17 @@ def test_whoever_moves_runs_again_and_the_books_agree(seed: int, options: str, f
     dice = random.Random(seed)  # noqa: S311 the same jobs every time
     jobs = [
         Job(
-            str(number), Millis(dice.randrange(600_000)), gpus, Millis(dice.randrange(1, 200_000)),
-            vc=dice.choice("ab"), priority=dice.randrange(2), share=dice.choice(list(Share)),
+            str(number),
+            Millis(dice.randrange(600_000)),
+            gpus,
+            Millis(dice.randrange(1, 200_000)),
+            vc=dice.choice("ab"),
+            priority=dice.randrange(2),
+            share=dice.choice(list(Share)),
         )
-        for number in range(80) for gpus in [dice.choice([1, 1, 2, 2, 4, 8])]
-    ]  # fmt: skip
+        for number in range(80)
+        for gpus in [dice.choice([1, 1, 2, 2, 4, 8])]
+    ]
     quotas = {"a": 16, "b": 8}
     invariants = Invariants(quotas=quotas)
 
@@ -115,9 +121,12 @@ def test_whoever_moves_runs_again_and_the_books_agree(seed: int, options: str, f
 
     failures = FailureModel("drawn", node=Millis(300_000), repair=Millis(15_000), checkpoint=Millis(5_000))
     result = simulate(
-        jobs, replace(homogeneous(6, 4), quotas=quotas), f"hived:defragment=10s,migrate=2s{options}",
-        check=check, failures=failures if failing else None,
-    )  # fmt: skip
+        jobs,
+        replace(homogeneous(6, 4), quotas=quotas),
+        f"hived:defragment=10s,migrate=2s{options}",
+        check=check,
+        failures=failures if failing else None,
+    )
     assert {outcome.ending for outcome in result.outcomes} == {Ending.PASSED}
     assert result.counters["moved"] == sum(outcome.migrations for outcome in result.outcomes)
 
@@ -130,22 +139,38 @@ def traces(draw: st.DrawFn) -> list[Job]:
     """Some jobs of all sizes, many of them at once, so that gangs move again before they have started."""
     rows = draw(
         st.lists(
-            st.tuples(st.integers(0, 40), st.sampled_from([1, 1, 1, 2, 2, 3, 4, 4, 8]), st.integers(1, 60),
-                      st.sampled_from("ab"), st.booleans(), st.integers(0, 2)),
-            min_size=8, max_size=16,
+            st.tuples(
+                st.integers(0, 40),
+                st.sampled_from([1, 1, 1, 2, 2, 3, 4, 4, 8]),
+                st.integers(1, 60),
+                st.sampled_from("ab"),
+                st.booleans(),
+                st.integers(0, 2),
+            ),
+            min_size=8,
+            max_size=16,
         )
-    )  # fmt: skip
+    )
     return [
-        Job(str(number), Millis(at * 1000), gpus, Millis(1000 * work), vc=vc, priority=priority,
-            share=Share.OPPORTUNISTIC if spare else Share.GUARANTEED)
+        Job(
+            str(number),
+            Millis(at * 1000),
+            gpus,
+            Millis(1000 * work),
+            vc=vc,
+            priority=priority,
+            share=Share.OPPORTUNISTIC if spare else Share.GUARANTEED,
+        )
         for number, (at, gpus, work, vc, spare, priority) in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
 
 OPTIONS = (
-    "defragment=1s,migrate=5s", "defragment=3s,migrate=2s,checkpoint=4s", "defragment=1s,migrate=9s,on-sigterm=1",
+    "defragment=1s,migrate=5s",
+    "defragment=3s,migrate=2s,checkpoint=4s",
+    "defragment=1s,migrate=9s,on-sigterm=1",
     "defragment=2s,migrate=7s,checkpoint=1m,order=created,backfill=easy",
-)  # fmt: skip
+)
 MIXED = replace(homogeneous(4, 4), quotas={"a": 8, "b": 4})
 
 
@@ -173,12 +198,16 @@ def drawn(seed: int) -> list[Job]:
     dice = random.Random(seed)  # noqa: S311 the same jobs every time
     return [
         Job(
-            str(number), Millis(1000 * dice.randrange(41)), dice.choice([1, 1, 1, 2, 2, 3, 4, 4, 8]),
-            Millis(1000 * dice.randrange(1, 61)), vc=dice.choice("ab"), priority=dice.randrange(3),
+            str(number),
+            Millis(1000 * dice.randrange(41)),
+            dice.choice([1, 1, 1, 2, 2, 3, 4, 4, 8]),
+            Millis(1000 * dice.randrange(1, 61)),
+            vc=dice.choice("ab"),
+            priority=dice.randrange(3),
             share=dice.choice(list(Share)),
         )
         for number in range(18)
-    ]  # fmt: skip
+    ]
 
 
 def test_a_gang_that_moves_again_before_it_has_started_loses_no_work_twice() -> None:

@@ -113,10 +113,12 @@ ROWS = st.lists(
 def test_the_first_of_each_size_are_all_that_a_walk_down_the_whole_ranking_would_take(
     rows: list[tuple[int, int, int, list[int], str | None]], policy: str
 ) -> None:
-    jobs = in_order([
-        replace(job(str(place), at, gpus, minutes, *(at + span for span in sorted(due))), gpu_type=kind)
-        for place, (at, gpus, minutes, due, kind) in enumerate(rows)
-    ])  # fmt: skip
+    jobs = in_order(
+        [
+            replace(job(str(place), at, gpus, minutes, *(at + span for span in sorted(due))), gpu_type=kind)
+            for place, (at, gpus, minutes, due, kind) in enumerate(rows)
+        ]
+    )
     cluster = mixed([("a", 1, 4), ("b", 1, 3)])
     quick = simulate(jobs, cluster, policy, check=Invariants()).outcomes
 

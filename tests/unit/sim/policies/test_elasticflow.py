@@ -14,9 +14,13 @@ POOR = {1: 1.0, 2: 1.2, 4: 1.3}
 
 
 def job(
-    name: str, seconds: float, due: float | None = None, at: float = 0, scaling: dict[int, float] | None = None,
+    name: str,
+    seconds: float,
+    due: float | None = None,
+    at: float = 0,
+    scaling: dict[int, float] | None = None,
     **more: object,
-) -> Job:  # fmt: skip
+) -> Job:
     if due is not None:
         more |= {"deadlines": (Deadline(Millis(round(due * 1000))),), "urge": DeadlineKind.STRICT}
     if scaling:

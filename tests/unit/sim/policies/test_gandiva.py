@@ -53,8 +53,14 @@ def test_jobs_of_one_server_take_turns_of_a_minute() -> None:
     jobs = [job("a", 0, 4, 150), job("b", 0, 4, 150)]
     result = simulate(jobs, homogeneous(1, 4), "gandiva:packing=false", log=True)
     assert entries(result, "a") == [
-        ("submit", 0), ("start", 0), ("preempt", 60), ("start", 120), ("preempt", 180), ("start", 240), ("passed", 270),
-    ]  # fmt: skip
+        ("submit", 0),
+        ("start", 0),
+        ("preempt", 60),
+        ("start", 120),
+        ("preempt", 180),
+        ("start", 240),
+        ("passed", 270),
+    ]
     assert entries(result, "b")[-1] == ("passed", 300)
 
 

@@ -23,9 +23,11 @@ def view(number: int, gpus: int) -> JobView:
 
 
 def ranked_all(
-    slots: dict[tuple[Numbers, int], float], received: dict[tuple[int, int], int], gpus: dict[int, int],
+    slots: dict[tuple[Numbers, int], float],
+    received: dict[tuple[int, int], int],
+    gpus: dict[int, int],
     order: Iterable[int],
-) -> dict[Numbers, int]:  # fmt: skip
+) -> dict[Numbers, int]:
     """Every slot of every type by priority, then share, then number; jobs that do not fit are skipped."""
     chosen: dict[Numbers, int] = {}
     for kind in order:

@@ -145,8 +145,10 @@ def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
 def test_by_creation_the_first_goes_first_whoever_uses_less(order: str, next_one: str) -> None:
     """Both borrow from a third tenant: when the first job ends, ann still runs one, and waits longer than ben."""
     spec = replace(homogeneous(1, 4), quotas={"own": 4})
-    lent = [Job(f"{vc}{at}", Millis(at), gpus, Millis(100), vc=vc, share=Share.OPPORTUNISTIC)
-            for at, vc, gpus in ((0, "ann", 2), (1, "ann", 2), (2, "ann", 2), (3, "ben", 2))]  # fmt: skip
+    lent = [
+        Job(f"{vc}{at}", Millis(at), gpus, Millis(100), vc=vc, share=Share.OPPORTUNISTIC)
+        for at, vc, gpus in ((0, "ann", 2), (1, "ann", 2), (2, "ann", 2), (3, "ben", 2))
+    ]
     begun = starts(simulate(lent, spec, f"hived:order={order}"))
     assert begun["ann0"] == 0
     assert begun["ann1"] == 1
@@ -162,9 +164,10 @@ def test_a_preempted_job_keeps_its_turn_or_is_created_again(order: str, first: s
         Job("high", Millis(10), 4, Millis(100), vc="a", priority=1),
     ]
     begun = {
-        entry.job for entry in simulate(rows, spec, f"hived:order={order}", log=True).log
+        entry.job
+        for entry in simulate(rows, spec, f"hived:order={order}", log=True).log
         if entry.what == "start" and entry.time == 110
-    }  # fmt: skip
+    }
     assert begun == {first}
 
 
@@ -216,10 +219,15 @@ def test_a_large_gang_is_overtaken_again_and_again_without_backfill_only() -> No
 def test_with_loose_limits_no_promise_is_broken(mode: str) -> None:
     rng = random.Random(3)  # noqa: S311 - a property test
     jobs = [
-        Job(f"j{n}", Millis(n * 30_000), rng.choice((1, 2, 4, 8, 16)), Millis(rng.randrange(20, 900) * 1000),
-            vc=rng.choice("ab"))
+        Job(
+            f"j{n}",
+            Millis(n * 30_000),
+            rng.choice((1, 2, 4, 8, 16)),
+            Millis(rng.randrange(20, 900) * 1000),
+            vc=rng.choice("ab"),
+        )
         for n in range(150 if mode == "easy" else 75)
-    ]  # fmt: skip
+    ]
     counters = simulate(jobs, homogeneous(4, 8), f"hived:backfill={mode},factor=2").counters
     assert counters["promises"] > (5 if mode == "easy" else 50)
     assert counters["backfilled"] > 5
@@ -229,9 +237,11 @@ def test_with_loose_limits_no_promise_is_broken(mode: str) -> None:
 def test_a_job_that_would_delay_the_one_before_it_starts_behind_it() -> None:
     """`late` must not start when `first` ends, since `third` needs its devices."""
     jobs = [
-        Job("first", Millis(0), 2, Millis(10_000), vc="a"), Job("second", Millis(0), 2, Millis(30_000), vc="a"),
-        Job("third", Millis(1000), 4, Millis(10_000), vc="a"), Job("late", Millis(2000), 2, Millis(25_000), vc="a"),
-    ]  # fmt: skip
+        Job("first", Millis(0), 2, Millis(10_000), vc="a"),
+        Job("second", Millis(0), 2, Millis(30_000), vc="a"),
+        Job("third", Millis(1000), 4, Millis(10_000), vc="a"),
+        Job("late", Millis(2000), 2, Millis(25_000), vc="a"),
+    ]
     result = simulate(jobs, homogeneous(1, 4), "hived:backfill=conservative")
     assert seconds(result) == {"first": 0, "second": 0, "third": 30, "late": 40}
 
@@ -408,12 +418,17 @@ def test_no_limit_is_ever_exceeded_whatever_fails(seed: int) -> None:
     shape = replace(homogeneous(8, 2), quotas={"a": 10, "b": 4, "c": 0}, sharing=section)
     trace = [
         Job(
-            str(number), Millis(dice.randrange(100_000)), dice.choice([1, 2, 4]), Millis(dice.randrange(1, 40_000)),
-            dice.choice("xyz"), dice.choice("abc"), priority=dice.randrange(2),
+            str(number),
+            Millis(dice.randrange(100_000)),
+            dice.choice([1, 2, 4]),
+            Millis(dice.randrange(1, 40_000)),
+            dice.choice("xyz"),
+            dice.choice("abc"),
+            priority=dice.randrange(2),
             share=dice.choice([Share.GUARANTEED, Share.GUARANTEED, Share.OPPORTUNISTIC]),
         )
         for number in range(120)
-    ]  # fmt: skip
+    ]
     most: Counter[str] = Counter()
 
     def check(engine: Simulation) -> None:

@@ -93,9 +93,11 @@ def test_a_gang_of_which_nothing_is_left_starts_again_as_a_whole() -> None:
 def test_what_a_gang_used_before_a_failure_counts_when_tenants_take_turns(restart: Restart) -> None:
     tenants = replace(homogeneous(4, 2), quotas={"a": 2})
     jobs = [
-        gang("much", 4, restart, 0, "x"), replace(gang("little", 2, restart, 0, "y"), work=Millis(130 * MINUTE)),
-        gang("first", 6, restart, 50, "x"), gang("second", 6, restart, 60, "y"),
-    ]  # fmt: skip
+        gang("much", 4, restart, 0, "x"),
+        replace(gang("little", 2, restart, 0, "y"), work=Millis(130 * MINUTE)),
+        gang("first", 6, restart, 50, "x"),
+        gang("second", 6, restart, 60, "y"),
+    ]
     policy = "hived:opportunistic-order=decayed-use"
     result = simulate(jobs, tenants, policy, log=True, failures=failing(("gpu-1", 99, 600)))
     assert [job for _, job, _ in placed(result)][-2:] == ["second", "first"]
@@ -153,13 +155,20 @@ def test_whatever_fails_the_books_agree(seed: int, options: str) -> None:
     dice = random.Random(seed)  # noqa: S311 the same jobs every time
     jobs = [
         Job(
-            str(number), Millis(dice.randrange(300_000)), gpus, Millis(dice.randrange(1, 60_000)),
-            dice.choice("xyz"), dice.choice("ab"), pod=dice.choice([1, min(2, gpus)]), priority=dice.randrange(2),
+            str(number),
+            Millis(dice.randrange(300_000)),
+            gpus,
+            Millis(dice.randrange(1, 60_000)),
+            dice.choice("xyz"),
+            dice.choice("ab"),
+            pod=dice.choice([1, min(2, gpus)]),
+            priority=dice.randrange(2),
             share=dice.choice([Share.GUARANTEED, Share.GUARANTEED, Share.OPPORTUNISTIC]),
             restart=dice.choice(list(Restart)),
         )
-        for number in range(100) for gpus in [dice.choice([1, 2, 4, 6])]
-    ]  # fmt: skip
+        for number in range(100)
+        for gpus in [dice.choice([1, 2, 4, 6])]
+    ]
     sharing = '{"user-limits": [{"vc": "a", "devices": 6}], "spares": [{"vc": "a", "devices": 1}]}'
     invariants = Invariants()
 

@@ -168,10 +168,11 @@ def test_nobody_moves_where_every_job_has_devices_of_its_own() -> None:
             st.integers(0, 200),
             st.sampled_from([1, 1, 2, 4, 8]),
         ),
-        min_size=1, max_size=24,
+        min_size=1,
+        max_size=24,
     ),
     st.sampled_from(["", "duration=false", "placement=count"]),
-)  # fmt: skip
+)
 def test_groups_keep_every_invariant(rows: list[tuple[Stages | None, int, int, int]], more: str) -> None:
     jobs = [job(str(n), stages, seconds, at, gpus) for n, (stages, seconds, at, gpus) in enumerate(rows)]
     result = play(jobs, 2, 4, more)

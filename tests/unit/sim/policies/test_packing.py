@@ -36,8 +36,15 @@ def pod(
     name: str, at: int, milli: int = 1000, gpus: int = 1, cpu: int = 1000, seconds: int = FOREVER, **more: object
 ) -> Job:
     return Job(
-        name, Millis(at), gpus, Millis(seconds * 1000), gpu_milli=milli, cpu_milli=cpu, memory_mib=1024, **more  # type: ignore[arg-type]
-    )  # fmt: skip
+        name,
+        Millis(at),
+        gpus,
+        Millis(seconds * 1000),
+        gpu_milli=milli,
+        cpu_milli=cpu,
+        memory_mib=1024,
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def nodes(*devices: int, cpu: int = 64_000, kinds: str = "") -> ClusterShape:
@@ -73,9 +80,12 @@ def test_what_a_job_held_is_free_when_it_ends_and_nobody_is_slowed(policy: str) 
 def test_cpus_memory_types_and_one_node_for_all_devices_bind() -> None:
     spec = nodes(2, 2, cpu=4000, kinds="xy")
     jobs = [
-        pod("fills the CPUs of y", 0, gpus=0, cpu=4000, gpu_type="y"), pod("either", 1, gpu_types=("x", "y")),
-        pod("none is left", 2, gpu_type="y"), pod("more than a node", 3, gpus=3), pod("x", 4, gpu_type="x", cpu=3000),
-    ]  # fmt: skip
+        pod("fills the CPUs of y", 0, gpus=0, cpu=4000, gpu_type="y"),
+        pod("either", 1, gpu_types=("x", "y")),
+        pod("none is left", 2, gpu_type="y"),
+        pod("more than a node", 3, gpus=3),
+        pod("x", 4, gpu_type="x", cpu=3000),
+    ]
     jobs[0] = pod("cpus", 0, gpus=0, cpu=4000)
     result = simulate(jobs, spec, "bestfit", log=True, check=Invariants())
     endings = {outcome.id: outcome.ending for outcome in result.outcomes}
@@ -155,19 +165,21 @@ def test_other_policies_give_a_share_a_device_and_leave_out_jobs_without() -> No
     policy=st.sampled_from(POLICIES),
     rows=st.lists(
         st.tuples(
-            st.integers(0, 20), st.sampled_from([(0, 1000), (1, 100), (1, 333), (1, 700), (1, 1000), (2, 1000)]),
-            st.integers(1, 30_000), st.integers(1, 12),
+            st.integers(0, 20),
+            st.sampled_from([(0, 1000), (1, 100), (1, 333), (1, 700), (1, 1000), (2, 1000)]),
+            st.integers(1, 30_000),
+            st.integers(1, 12),
         ),
-        min_size=1, max_size=20,
+        min_size=1,
+        max_size=20,
     ),
-)  # fmt: skip
+)
 def test_devices_are_never_filled_beyond_themselves(
     policy: str, rows: list[tuple[int, tuple[int, int], int, int]]
 ) -> None:
     jobs = [
-        pod(str(number), at, milli, gpus, cpu, seconds)
-        for number, (at, (gpus, milli), cpu, seconds) in enumerate(rows)
-    ]  # fmt: skip
+        pod(str(number), at, milli, gpus, cpu, seconds) for number, (at, (gpus, milli), cpu, seconds) in enumerate(rows)
+    ]
     result = simulate(jobs, nodes(1, 2, 4), policy, check=Invariants())
     assert {outcome.ending for outcome in result.outcomes} <= {Ending.PASSED, Ending.STOPPED, Ending.IMPOSSIBLE}
 
@@ -202,9 +214,11 @@ def test_pods_and_nodes_of_openb_are_read(tmp_path: Path) -> None:
     trace = load(str(tmp_path / "pods.csv"))
     assert trace.format == "openb"
     assert [job.request for job in trace.jobs] == [
-        ResourceRequest(1000, 460, 1, ()), ResourceRequest(2000, 0, 0, ()), ResourceRequest(1, 1000, 2, ("A", "B")),
+        ResourceRequest(1000, 460, 1, ()),
+        ResourceRequest(2000, 0, 0, ()),
+        ResourceRequest(1, 1000, 2, ("A", "B")),
         ResourceRequest(1, 1000, 1, ("A",)),
-    ]  # fmt: skip
+    ]
     cluster = Cluster(cluster_named(str(tmp_path / "nodes.csv")))
     assert [(node.name, node.devices, node.cpu_milli) for node in cluster.nodes] == [("n1", 2, 64_000), ("n3", 4, 8000)]
     (tmp_path / "nodes.csv").write_text(NODES + "n4,64000,1000,many,A\n", encoding="utf-8")

@@ -11,14 +11,33 @@ from paictl.sim.policies.table import POLICIES, parse, policy_class
 @pytest.mark.parametrize(
     "text",
     [
-        "fifo:overhead=1", "fifo:overhead=-0.1", "fifo:overhead=inf", "fifo:overhead=nan", "fifo:suspend=-1",
-        "optimus:interval=0", "optimus:interval=inf", "gandiva:quantum=0", "gavel:round=0", "chronus:slot=0",
-        "chronus:padding=0", "chronus:nodes=0", "parsync:schedulers=0", "parsync:variance=2", "pooled:slowdown=0.5",
-        "singularity:sla=2", "topology:sockets=17", "las:knob=-1", "las:queues=5/-1", "gittins:queues=0",
-        "yarn-cs:relax=-1", "hived:placement=skew", "chronus:lease=7,slot=5", "edf:lease=1m",
+        "fifo:overhead=1",
+        "fifo:overhead=-0.1",
+        "fifo:overhead=inf",
+        "fifo:overhead=nan",
+        "fifo:suspend=-1",
+        "optimus:interval=0",
+        "optimus:interval=inf",
+        "gandiva:quantum=0",
+        "gavel:round=0",
+        "chronus:slot=0",
+        "chronus:padding=0",
+        "chronus:nodes=0",
+        "parsync:schedulers=0",
+        "parsync:variance=2",
+        "pooled:slowdown=0.5",
+        "singularity:sla=2",
+        "topology:sockets=17",
+        "las:knob=-1",
+        "las:queues=5/-1",
+        "gittins:queues=0",
+        "yarn-cs:relax=-1",
+        "hived:placement=skew",
+        "chronus:lease=7,slot=5",
+        "edf:lease=1m",
         "edf-infeasible-last:slot=7",
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_refused_with_what_can(text: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse(text)
@@ -28,9 +47,16 @@ def test_what_cannot_be_is_refused_with_what_can(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["fifo:overhead=0.99", "fifo:suspend=inf", "las:knob=inf,queues=1/inf", "topology:sockets=16",
-     "optimus:interval=0.001", "tiresias:placement=consolidate", "chronus:padding=1"],
-)  # fmt: skip
+    [
+        "fifo:overhead=0.99",
+        "fifo:suspend=inf",
+        "las:knob=inf,queues=1/inf",
+        "topology:sockets=16",
+        "optimus:interval=0.001",
+        "tiresias:placement=consolidate",
+        "chronus:padding=1",
+    ],
+)
 def test_bounds_are_included(text: str) -> None:
     assert parse(text)
 

@@ -26,15 +26,23 @@ def shape() -> ClusterShape:
 
 def job(name: str, at: float, gpus: int, hours: float, reservation: str = "", vc: str = "a") -> Job:
     return Job(
-        name, Millis(round(at * HOUR)), gpus, Millis(round(hours * HOUR)), vc=vc, pod=min(gpus, 2),
+        name,
+        Millis(round(at * HOUR)),
+        gpus,
+        Millis(round(hours * HOUR)),
+        vc=vc,
+        pod=min(gpus, 2),
         reservation=reservation,
-    )  # fmt: skip
+    )
 
 
 JOBS = [
-    job("short", 0, 4, 3), job("long", 0.5, 2, 5), job("big", 4, 4, 1, "night"), job("more", 4, 2, 1, "night"),
+    job("short", 0, 4, 3),
+    job("long", 0.5, 2, 5),
+    job("big", 4, 4, 1, "night"),
+    job("more", 4, 2, 1, "night"),
     job("other", 4, 2, 9, vc="b"),
-]  # fmt: skip
+]
 
 
 def written(folder: Path, text: str) -> str:
@@ -62,8 +70,10 @@ def test_a_reservation_comes_again(tmp_path: Path, repeat: str, at: int) -> None
     policy = written(tmp_path, f"- {{name: night, {OF_A}, from: 5h, for: 2h, repeat: {repeat}}}\n")
     jobs = [job("first", 0, 2, 1), job("late", 28.5, 2, 1), job("next", 30, 2, 1)]
     assert starts(simulate(jobs, shape(), policy)) == {
-        "first": 0, "late": 31 if repeat == "daily" else 28.5, "next": at,
-    }  # fmt: skip
+        "first": 0,
+        "late": 31 if repeat == "daily" else 28.5,
+        "next": at,
+    }
 
 
 def test_dates_count_from_the_start(tmp_path: Path) -> None:

@@ -19,9 +19,13 @@ from paictl.units import Millis
 
 def job(name: str, at: int, gpus: int, seconds: int, limit: int | None = None, gpu_type: str | None = None) -> Job:
     return Job(
-        name, Millis(at * 1000), gpus, Millis(seconds * 1000), gpu_type=gpu_type,
+        name,
+        Millis(at * 1000),
+        gpus,
+        Millis(seconds * 1000),
+        gpu_type=gpu_type,
         limit=None if limit is None else Millis(limit * 1000),
-    )  # fmt: skip
+    )
 
 
 def starts(result: RunResult) -> dict[str, float]:
@@ -121,9 +125,10 @@ def traces(draw: st.DrawFn) -> list[Job]:
     rows = draw(
         st.lists(
             st.tuples(st.integers(0, 20), st.sampled_from([1, 1, 2, 3, 4, 6]), st.integers(1, 20), st.integers(0, 15)),
-            min_size=1, max_size=16,
+            min_size=1,
+            max_size=16,
         )
-    )  # fmt: skip
+    )
     return [job(str(n), at, gpus, work, work + more) for n, (at, gpus, work, more) in enumerate(rows)]
 
 
@@ -189,9 +194,12 @@ def _by_hand(jobs: list[Job], size: int) -> dict[str, float]:
 
 def test_a_fleet_of_several_types_is_reserved_by_type() -> None:
     jobs = [
-        job("x1", 0, 2, 10, gpu_type="x"), job("any", 1, 2, 10), job("x2", 2, 2, 5, gpu_type="x"),
-        job("y1", 3, 1, 4, gpu_type="y"), job("wide", 4, 4, 5),
-    ]  # fmt: skip
+        job("x1", 0, 2, 10, gpu_type="x"),
+        job("any", 1, 2, 10),
+        job("x2", 2, 2, 5, gpu_type="x"),
+        job("y1", 3, 1, 4, gpu_type="y"),
+        job("wide", 4, 4, 5),
+    ]
     spec = mixed([("x", 1, 2), ("y", 1, 2)])
     for policy in ("conservative", "easy"):
         assert starts(simulate(jobs, spec, policy)) == {"x1": 0, "any": 1, "x2": 10, "y1": 11, "wide": 15}

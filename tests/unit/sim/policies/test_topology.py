@@ -163,18 +163,27 @@ MODELS = st.sampled_from(["loud", "soft", "calm"])
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 20), st.integers(1, 6), st.integers(0, 30), MODELS, st.floats(0, 1)),
-        min_size=1, max_size=14,
+        min_size=1,
+        max_size=14,
     ),
     size=st.sampled_from([2, 3, 4, 8]),
-)  # fmt: skip
+)
 def test_every_variant_keeps_every_invariant(
     variant: str, rows: list[tuple[int, int, int, str, float]], size: int
 ) -> None:
     jobs = [
-        job(str(number), at, gpus, seconds, model=model, sensitivity={"node": 0.6}, facts={"utility": least},
-            beside={"loud": 0.5, "soft*2": 0.7})
+        job(
+            str(number),
+            at,
+            gpus,
+            seconds,
+            model=model,
+            sensitivity={"node": 0.6},
+            facts={"utility": least},
+            beside={"loud": 0.5, "soft*2": 0.7},
+        )
         for number, (at, gpus, seconds, model, least) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     result = simulate(jobs, homogeneous(2, size), f"topology:variant={variant}", check=Invariants())
     assert all(outcome.end is not None for outcome in result.outcomes if outcome.gpus <= 2 * size)
     if variant == "topo-p":

@@ -74,8 +74,9 @@ def test_a_batch_that_does_not_fit_is_split_into_passes() -> None:
 def test_the_program_finds_the_least_cost(costs: list[list[int]], room: int) -> None:
     """Brute force over all choices; options are 1 device of a, 2 of a, 1 of b."""
     shapes = (("a", 1), ("a", 2), ("b", 1))
-    jobs = [[Option(kind, devices, cost / 100) for (kind, devices), cost in zip(shapes, row, strict=True)]
-            for row in costs]  # fmt: skip
+    jobs = [
+        [Option(kind, devices, cost / 100) for (kind, devices), cost in zip(shapes, row, strict=True)] for row in costs
+    ]
 
     def cost(choice: tuple[int | None, ...]) -> float | None:
         used = {"a": 0, "b": 0}
@@ -106,9 +107,15 @@ def allotment(jobs: int, limits: list[int], exact: list[bool]) -> Allotment:
     for n, r in product(range(1, 4), range(1, most + 1)):
         speedups[:, n, r] = r / (1 + 0.2 * n)
     return Allotment(
-        np.zeros((jobs, 3), dtype=np.int64), speedups, np.ones(jobs), np.array(limits), np.array(exact), nodes,
-        np.array([0, 0, 1]), np.ones((jobs, 3), dtype=bool),
-    )  # fmt: skip
+        np.zeros((jobs, 3), dtype=np.int64),
+        speedups,
+        np.ones(jobs),
+        np.array(limits),
+        np.array(exact),
+        nodes,
+        np.array([0, 0, 1]),
+        np.ones((jobs, 3), dtype=bool),
+    )
 
 
 @settings(max_examples=25, deadline=None)

@@ -69,8 +69,9 @@ def test_itp_raw_and_with_deadlines() -> None:
     assert (first.submit, first.deadlines[0].time, first.gpus) == (1_932_025_000, 1_933_904_000, 64)
     assert len(read("elasticflow.tar.gz/elasticflow-traces.tar.gz/195job.csv").jobs) == 195
     assert [len(read(f"elasticflow.tar.gz/{name}.csv").jobs) for name in ("elasticVpollux_e", "philly_103959")] == [
-        195, 876,
-    ]  # fmt: skip
+        195,
+        876,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +132,9 @@ def test_tiresias() -> None:
     assert sizes(derived) == {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
     assert {job.skew for job in derived.jobs if job.model == "vgg16"} == {0.743}
     assert [len(samples(source(str(FOLDER / f"tiresias.tar.gz/yarn-gput{n}.csv")))) for n in (1000, 10000)] == [
-        1001, 9999,
-    ]  # fmt: skip
+        1001,
+        9999,
+    ]
 
 
 def test_gavel() -> None:
@@ -172,8 +174,11 @@ def test_sc17() -> None:
         assert not trace.bad
     table = topology(source(str(FOLDER / "topology_sc17.tar.gz/prof_from_experiments.json")))
     assert table.alone["bvlc_alexnet", "1", 2] == (127.415, 159.115)
-    job = next(job for job in read("topology_sc17.tar.gz/workloads-100.json").jobs
-               if (job.model, job.gpus) == ("bvlc_alexnet/1", 2))  # fmt: skip
+    job = next(
+        job
+        for job in read("topology_sc17.tar.gz/workloads-100.json").jobs
+        if (job.model, job.gpus) == ("bvlc_alexnet/1", 2)
+    )
     assert job.work == 127_415
     assert job.sensitivity["node"] == pytest.approx(127.415 / 159.115)
     assert job.beside["bvlc_alexnet/1*2"] == pytest.approx(127.415 / 167.87)

@@ -55,20 +55,39 @@ TIME = st.integers(0, 10**10).map(Millis)
 JOBS = st.lists(
     st.builds(
         Job,
-        id=NAME.filter(bool), submit=st.integers(0, 10**9).map(Millis), gpus=st.integers(1, 4096), work=TIME, user=NAME,
-        vc=NAME, model=NAME, priority=st.integers(-9, 999), share=st.sampled_from(Share),
+        id=NAME.filter(bool),
+        submit=st.integers(0, 10**9).map(Millis),
+        gpus=st.integers(1, 4096),
+        work=TIME,
+        user=NAME,
+        vc=NAME,
+        model=NAME,
+        priority=st.integers(-9, 999),
+        share=st.sampled_from(Share),
         urge=st.sampled_from(DeadlineKind),
         deadlines=st.dictionaries(TIME, st.floats(0, 10), max_size=4).map(
             lambda by_time: tuple(Deadline(at, by_time[at]) for at in sorted(by_time))
         ),
         elastic=st.none() | st.integers(1, 8).flatmap(lambda low: st.tuples(st.just(low), st.integers(low, 64))),
-        scaling=COUNTS, throughput=RATES, sensitivity=RATES, spread=COUNTS, skew=st.floats(0, 1),
-        gpu_util=st.floats(0, 1), gpu_mem=st.floats(0, 1), coloc=RATES, beside=RATES,
-        gpu_type=st.none() | NAME.filter(bool), iterations=st.integers(0, 10**9),
-        fate=st.sampled_from(TraceStatus), dies_after=st.none() | TIME, facts=RATES,
+        scaling=COUNTS,
+        throughput=RATES,
+        sensitivity=RATES,
+        spread=COUNTS,
+        skew=st.floats(0, 1),
+        gpu_util=st.floats(0, 1),
+        gpu_mem=st.floats(0, 1),
+        coloc=RATES,
+        beside=RATES,
+        gpu_type=st.none() | NAME.filter(bool),
+        iterations=st.integers(0, 10**9),
+        fate=st.sampled_from(TraceStatus),
+        dies_after=st.none() | TIME,
+        facts=RATES,
     ),
-    min_size=1, max_size=5, unique_by=lambda job: job.id,
-)  # fmt: skip
+    min_size=1,
+    max_size=5,
+    unique_by=lambda job: job.id,
+)
 
 
 @given(JOBS)
@@ -100,8 +119,9 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
         "i,0.0015,2,1e3,30=1,opportunistic\n",
     )
     assert [job.id for job in trace.jobs] == ["a", "i"]
-    assert trace.jobs[1] == Job("i", Millis(2), 2, Millis(1_000_000), share=Share.OPPORTUNISTIC,
-                                deadlines=(Deadline(Millis(30_000), 1.0),))  # fmt: skip
+    assert trace.jobs[1] == Job(
+        "i", Millis(2), 2, Millis(1_000_000), share=Share.OPPORTUNISTIC, deadlines=(Deadline(Millis(30_000), 1.0),)
+    )
     assert [(row.line, row.message) for row in trace.bad] == [
         (3, "submit is 'soon', not a number"),
         (4, "a job needs at least 1 device, not 0"),
@@ -166,9 +186,13 @@ def test_a_trace_in_an_archive_in_an_archive_is_the_same_trace(tmp_path: Path) -
         trace = load(f"{tmp_path}/{name}")
         assert (trace.jobs, trace.sha256) == (plain.jobs, plain.sha256)
     for name, problem in {
-        "all.tar.gz": "archive of 3 files", "all.tar.gz/a.csv": "is there 2 times", "all.tar.gz/c.csv": "holds no",
-        "nothing.csv": "no such file", "t.tar.gz/x": "no such file", "": "is a folder",
-    }.items():  # fmt: skip
+        "all.tar.gz": "archive of 3 files",
+        "all.tar.gz/a.csv": "is there 2 times",
+        "all.tar.gz/c.csv": "holds no",
+        "nothing.csv": "no such file",
+        "t.tar.gz/x": "no such file",
+        "": "is a folder",
+    }.items():
         with pytest.raises(TraceError, match=problem):
             load(f"{tmp_path}/{name}")
 
@@ -192,26 +216,37 @@ def test_a_damaged_file_is_refused(data: bytes, said: str, tmp_path: Path) -> No
 def test_philly_log(tmp_path: Path) -> None:
     server = {"ip": "m47", "gpus": [f"gpu{n}" for n in range(8)]}
     entry = {
-        "status": "Killed", "vc": "ee9e8c", "jobid": "application_1", "user": "ce2f4c",
+        "status": "Killed",
+        "vc": "ee9e8c",
+        "jobid": "application_1",
+        "user": "ce2f4c",
         "submitted_time": "2017-10-07 01:11:39",
         "attempts": [
             {"start_time": "2017-10-07 01:12:09", "end_time": "2017-10-07 01:13:23", "detail": [server]},
             {"start_time": "2017-10-07 01:13:30", "end_time": "2017-10-09 06:53:12", "detail": [server, server]},
             {"start_time": "2017-10-09 07:00:00", "end_time": None, "detail": [server]},
         ],
-    }  # fmt: skip
+    }
     never = entry | {"jobid": "application_2", "attempts": []}
     later = entry | {"jobid": "application_3", "submitted_time": "2017-10-07 01:11:49", "status": "Pass"}
     trace = read(tmp_path, json.dumps([entry, never, {"jobid": 1}, later], indent=2), "cluster_job_log")
     assert trace.format == "philly-log"
     first, second = trace.jobs
-    assert first == Job("application_1", Millis(0), 16, Millis((74 + 2 * 86400 + 5 * 3600 + 39 * 60 + 42) * 1000),
-                        user="ce2f4c", vc="ee9e8c", fate=TraceStatus.KILLED)  # fmt: skip
+    assert first == Job(
+        "application_1",
+        Millis(0),
+        16,
+        Millis((74 + 2 * 86400 + 5 * 3600 + 39 * 60 + 42) * 1000),
+        user="ce2f4c",
+        vc="ee9e8c",
+        fate=TraceStatus.KILLED,
+    )
     assert (second.submit, second.fate) == (10_000, TraceStatus.PASSED)
     text = (tmp_path / "cluster_job_log").read_text().splitlines()
     assert [row.message.split(":")[0] for row in trace.bad] == [
-        "no attempt with a start, an end and devices", "is not a job of cluster_job_log",
-    ]  # fmt: skip
+        "no attempt with a start, an end and devices",
+        "is not a job of cluster_job_log",
+    ]
     assert all(text[row.line - 1].strip() == "{" for row in trace.bad)
 
 
@@ -225,8 +260,9 @@ def test_helios_and_acme(tmp_path: Path) -> None:
     )
     assert helios.format == "helios"
     assert [(job.submit, job.gpus, job.work, job.fate) for job in helios.jobs] == [
-        (0, 1, 36_848_000, TraceStatus.PASSED), (26_000, 4, 249_000, TraceStatus.FAILED),
-    ]  # fmt: skip
+        (0, 1, 36_848_000, TraceStatus.PASSED),
+        (26_000, 4, 249_000, TraceStatus.FAILED),
+    ]
     assert [row.line for row in helios.bad] == [4]
     acme = read(
         tmp_path,
@@ -250,8 +286,9 @@ def test_alibaba(tmp_path: Path) -> None:
     )
     assert spot.format == "alibaba-spot"
     assert [(job.gpus, job.gpu_type, job.share) for job in spot.jobs] == [
-        (1, "A10", Share.GUARANTEED), (16, "A100-SXM4-80GB", Share.OPPORTUNISTIC),
-    ]  # fmt: skip
+        (1, "A10", Share.GUARANTEED),
+        (16, "A100-SXM4-80GB", Share.OPPORTUNISTIC),
+    ]
     jobs = "j1,i1,u1,Terminated,4550879.0,4551416.0\nj2,i2,u1,Failed,4550880,4550890\nj3,i3,u1,Running,4550881,\n"
     with pytest.raises(TraceError, match=r"needs pai_task_table.csv beside it"):
         read(tmp_path, jobs, "pai_job_table.csv")
@@ -281,21 +318,29 @@ def test_every_format_is_documented() -> None:
     assert len({kind.name for kind in FORMATS}) == len(FORMATS)
     assert all(kind.title and kind.unit and kind.columns and kind.origin for kind in FORMATS)
     assert {kind.name for kind in FORMATS if not kind.published} == {
-        "philly-log", "helios", "acme", "alibaba-pai", "alibaba-spot",
-    }  # fmt: skip
+        "philly-log",
+        "helios",
+        "acme",
+        "alibaba-pai",
+        "alibaba-spot",
+    }
 
 
 def packed_row(rows: int) -> bytes:
     return b"id,submit,duration,gpus\n" + b"1,0,1,1\n" * rows
 
 
-@pytest.mark.parametrize(("name", "inner", "packed"), [
-    ("t.csv.gz", "", lambda: gzip.compress(packed_row(200_000))),
-    ("t.csv.xz", "", lambda: lzma.compress(packed_row(200_000), preset=0)),
-    ("t.tar.gz", "/t.csv", lambda: archive({"t.csv": packed_row(200_000)})),
-    ("long.gz", "", lambda: gzip.compress(b"x" * 40_000_000)),
-    ("long.tar.gz", "/t.csv", lambda: archive({"t.csv": b"x" * 40_000_000})),
-], ids=["csv.gz", "csv.xz", "tar.gz", "long.gz", "long.tar.gz"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "inner", "packed"),
+    [
+        ("t.csv.gz", "", lambda: gzip.compress(packed_row(200_000))),
+        ("t.csv.xz", "", lambda: lzma.compress(packed_row(200_000), preset=0)),
+        ("t.tar.gz", "/t.csv", lambda: archive({"t.csv": packed_row(200_000)})),
+        ("long.gz", "", lambda: gzip.compress(b"x" * 40_000_000)),
+        ("long.tar.gz", "/t.csv", lambda: archive({"t.csv": b"x" * 40_000_000})),
+    ],
+    ids=["csv.gz", "csv.xz", "tar.gz", "long.gz", "long.tar.gz"],
+)
 def test_what_unpacks_to_more_than_a_trace_can_be_is_refused(
     tmp_path: Path, name: str, inner: str, packed: Callable[[], bytes]
 ) -> None:
@@ -332,8 +377,10 @@ def test_shockwave_plays_each_job_alone_in_rounds(tmp_path: Path) -> None:
     )
     assert trace.format == "shockwave"
     assert {job.id: (job.submit, job.work) for job in trace.jobs} == {
-        "a": (5000, 200_000), "b": (0, 170_000), "c": (0, 50_000)
-    }  # fmt: skip
+        "a": (5000, 200_000),
+        "b": (0, 170_000),
+        "c": (0, 50_000),
+    }
     facts = trace.jobs[1].facts
     assert [facts[f"switch.1.{field}"] for field in ("at", "batch", "epoch")] == [120.0, 20.0, 2.0]
     assert (facts["epochs"], facts["batch.20.epoch_seconds"], facts["profile.1.epochs"]) == (3.0, 50.0, 2.0)

@@ -105,8 +105,9 @@ def mig_by_claims(bundle: Bundle) -> Findings:
         if devices is not None and devices.text in ("claims", "auto") and sku is not None:
             message = text(
                 "SKU {sku} is for MIG instances, and devices: {devices} only knows whole GPUs",
-                sku=sku.text, devices=devices.text,
-            )  # fmt: skip
+                sku=sku.text,
+                devices=devices.text,
+            )
             yield Finding(devices, message, "set devices: environment")
 
 

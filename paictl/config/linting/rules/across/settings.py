@@ -225,8 +225,9 @@ def driver_half_set(bundle: Bundle) -> Findings:
         message = text("nothing installs the driver: {file} does not enable gpu-driver", file=services.path)
         yield Finding(chosen, message, text("set gpu-driver.enabled to true there, or deploy.gpu_driver to host here"))
     if switch is not None and enabled and not by_service:
-        message = text("gpu-driver is on, but {file} lets the container toolkit look for the driver elsewhere",
-                       file=settings.path)  # fmt: skip
+        message = text(
+            "gpu-driver is on, but {file} lets the container toolkit look for the driver elsewhere", file=settings.path
+        )
         yield Finding(switch, message, text("set deploy.gpu_driver to service there"))
 
 

@@ -16,9 +16,16 @@ from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.i18n import listed, text
 
 _KINDS: Final = (
-    "budgets", "user-limits", "borrow-limits", "run-times", "backfill", "spares", "min-run-times", "lend-limits",
+    "budgets",
+    "user-limits",
+    "borrow-limits",
+    "run-times",
+    "backfill",
+    "spares",
+    "min-run-times",
+    "lend-limits",
     "departments",
-)  # fmt: skip
+)
 
 
 @rule("XRF930", "sharing-unknown-vc", ERROR)
@@ -143,8 +150,10 @@ def _over_promised(document: Document, cells: HivedConfig) -> Findings:
             if parts[name] > devices:
                 message = text(
                     "department {name} is promised {devices} devices, and its parts {parts}",
-                    name=name, devices=devices, parts=parts[name],
-                )  # fmt: skip
+                    name=name,
+                    devices=devices,
+                    parts=parts[name],
+                )
                 yield Finding(at, message, text("write at least {least}, or promise its parts less", least=parts[name]))
             parts[name], last = devices, at
         if above.get(name) in by_name:
@@ -155,6 +164,7 @@ def _over_promised(document: Document, cells: HivedConfig) -> Findings:
     if last is not None and outermost > size >= promised.total():
         message = text(
             "departments and virtual clusters without one are promised {devices} devices, and the cluster has {size}",
-            devices=outermost, size=size,
-        )  # fmt: skip
+            devices=outermost,
+            size=size,
+        )
         yield Finding(last, message, "promise departments less")

@@ -68,10 +68,13 @@ def mig_leaf_cells(document: Document) -> Findings:
             kind = model.types.by_name[name]
             message = text(
                 "a node of type {name} has {leaves} leaf cells, which is not a multiple of migInstances ({instances})",
-                name=name, leaves=leaves, instances=instances,
-            )  # fmt: skip
-            hint = text("each GPU has {instances} leaf cells: correct childCellNumber or migInstances",
-                        instances=instances)  # fmt: skip
+                name=name,
+                leaves=leaves,
+                instances=instances,
+            )
+            hint = text(
+                "each GPU has {instances} leaf cells: correct childCellNumber or migInstances", instances=instances
+            )
             yield Finding(kind.spec.get("childCellNumber") or kind.key, message, hint)
 
 
@@ -90,16 +93,23 @@ def _missing_leaves(cells: list[Cell], instances: int) -> Findings:
     numbers = {device.number for cell in cells for device in devices(cell)}
     present = {number for number in numbers if number is not None}
     gpus = sorted({number // instances for number in present})
-    missing = [number for gpu in gpus for number in range(gpu * instances, (gpu + 1) * instances)
-               if number not in present]  # fmt: skip
+    missing = [
+        number for gpu in gpus for number in range(gpu * instances, (gpu + 1) * instances) if number not in present
+    ]
     if missing and len(present) == len(numbers):  # what is no device index, another rule reports
         gpu = missing[0] // instances
         message = text(
-            "node {node} lacks leaf cells of GPU {gpu}: {missing}", node=cells[0].name, gpu=gpu,
+            "node {node} lacks leaf cells of GPU {gpu}: {missing}",
+            node=cells[0].name,
+            gpu=gpu,
             missing=", ".join(str(number) for number in missing if number // instances == gpu),
-        )  # fmt: skip
-        hint = text("GPU {gpu} has the leaf cells {low} to {high}: list all or none of them",
-                    gpu=gpu, low=gpu * instances, high=(gpu + 1) * instances - 1)  # fmt: skip
+        )
+        hint = text(
+            "GPU {gpu} has the leaf cells {low} to {high}: list all or none of them",
+            gpu=gpu,
+            low=gpu * instances,
+            high=(gpu + 1) * instances - 1,
+        )
         yield Finding(cells[0].address or cells[0].place, message, hint)
 
 
@@ -131,8 +141,11 @@ def mig_sku(document: Document) -> Findings:
             if slices and slices * instances > MOST_INSTANCES:
                 message = text(
                     "{instances} MIG instances {profile} need {slices} compute slices, and a GPU has {most}",
-                    instances=instances, profile=profile.text, slices=slices * instances, most=MOST_INSTANCES,
-                )  # fmt: skip
+                    instances=instances,
+                    profile=profile.text,
+                    slices=slices * instances,
+                    most=MOST_INSTANCES,
+                )
                 hint = text("write at most {most} instances, or a smaller profile", most=MOST_INSTANCES // slices)
                 yield Finding(profile, message, hint)
         if amount is None or amount.value != 1:
@@ -169,8 +182,11 @@ def mig_mixed_node(document: Document) -> Findings:
         if earlier is not None:
             message = text(
                 "node {node} has {leaf_type} beside {other} (line {line}): its GPUs are not divided alike",
-                node=cell.name, leaf_type=leaf, other=earlier.chain.leaf_type, line=place_of(earlier.place).line,
-            )  # fmt: skip
+                node=cell.name,
+                leaf_type=leaf,
+                other=earlier.chain.leaf_type,
+                line=place_of(earlier.place).line,
+            )
             yield Finding(cell.address or cell.place, message, "divide all GPUs of a node alike")
 
 

@@ -46,10 +46,14 @@ def driver_image(document: Document) -> Findings:
     if system is not None and system.text and f"{IMAGE}{system.text}" not in known:
         systems = ", ".join(name.removeprefix(IMAGE) for name in known)
         only = text("there is no driver image for {system}, only for {systems}", system=system.text, systems=systems)
-        yield Finding(system, only, text(
-            "install the driver on these machines yourself, or name an image {name} in the section images",
-            name=f"{IMAGE}{system.text}",
-        ))  # fmt: skip
+        yield Finding(
+            system,
+            only,
+            text(
+                "install the driver on these machines yourself, or name an image {name} in the section images",
+                name=f"{IMAGE}{system.text}",
+            ),
+        )
     for entry in images:
         reference = images.text(entry.key.text)
         if not entry.key.text.startswith(IMAGE) or reference is None:
@@ -95,8 +99,12 @@ def driver_elsewhere(document: Document) -> Findings:
     ):
         root = holder.text("driver-root")
         if root is not None and root.text.rstrip("/") != _ROOT:
-            message = text("{section}.driver-root is {path}, but gpu-driver puts the driver into {root}",
-                           section=section, path=root.text, root=_ROOT)  # fmt: skip
+            message = text(
+                "{section}.driver-root is {path}, but gpu-driver puts the driver into {root}",
+                section=section,
+                path=root.text,
+                root=_ROOT,
+            )
             yield Finding(root, message, text("remove this line: with gpu-driver, {root} is the default", root=_ROOT))
 
 

@@ -46,10 +46,17 @@ def shared_twice(document: Document) -> Findings:
     """
     # Every entry after the first for its virtual cluster and user.
     defaults = {
-        "budgets": "", "user-limits": _EACH, "borrow-limits": "", "run-times": "", "backfill": "", "spares": "",
-        "min-run-times": "", "lend-limits": "", "task-limits": _EACH,
+        "budgets": "",
+        "user-limits": _EACH,
+        "borrow-limits": "",
+        "run-times": "",
+        "backfill": "",
+        "spares": "",
+        "min-run-times": "",
+        "lend-limits": "",
+        "task-limits": _EACH,
         "history-limits": _EACH,
-    }  # fmt: skip
+    }
     for kind, default in defaults.items():
         first: dict[tuple[str, str], MappingNode] = {}
         for row in _rows(document, kind):
