@@ -36,10 +36,10 @@ GROUPS = {
     "cluster": Lazy(
         "paictl.cli.cluster.commands", "Choose a cluster and show its status; start and stop the local one."
     ),
-    "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
-    "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
+    "node": Lazy("paictl.cli.node.commands", "List and change the nodes of a cluster."),
+    "job": Lazy("paictl.cli.job.commands", "Submit jobs, follow them, understand why they wait."),
     "deploy": Lazy("paictl.cli.deploy.commands", "Deploy Kubernetes and all services on real machines."),
-    "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
+    "service": Lazy("paictl.cli.service.commands", "List, start, stop, restart, refresh and delete services."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "maintenance": Lazy("paictl.cli.maintenance", "Plan windows in which nodes are out of service."),
     "reservation": Lazy(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from paictl.cli import sessions
+from paictl.cli.job import sessions
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import Cluster, ClusterError, JobState, TaskPlace
 from paictl.cluster.kubernetes import storages

@@ -10,7 +10,7 @@ from paictl.cli.cluster.commands import VERBS as CLUSTER_VERBS
 from paictl.cli.command import Lazy
 from paictl.cli.deploy.commands import VERBS as DEPLOY_VERBS
 from paictl.cli.extender.commands import VERBS as EXTENDER_VERBS
-from paictl.cli.job import VERBS as JOB_VERBS
+from paictl.cli.job.commands import VERBS as JOB_VERBS
 from paictl.cli.sim.commands import VERBS as SIM_VERBS
 from tests.unit.cli.conftest import Paictl
 

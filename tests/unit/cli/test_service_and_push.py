@@ -252,7 +252,7 @@ def test_a_run_on_a_real_cluster_is_kept_and_one_on_an_imagined_cluster_is_not(
 ) -> None:
     """An imagined cluster has a log of its own; here it is taken for a real one."""
     runs = tmp_path / "runs"
-    monkeypatch.setattr("paictl.cli.service.runs_folder", lambda: runs)
+    monkeypatch.setattr("paictl.cli.service.commands.runs_folder", lambda: runs)
     assert paictl("service", "stop", "-n", "rest-server").code == 0
     assert not runs.exists()
     monkeypatch.setattr("paictl.cli.service.HandClock", NoClock)

@@ -137,7 +137,7 @@ def client(monkeypatch: pytest.MonkeyPatch, paictl: Paictl, ann: Path) -> Iterat
 
 @contextmanager
 def _patched(monkeypatch: pytest.MonkeyPatch, run: Any) -> Iterator[None]:
-    monkeypatch.setattr("paictl.cli.jobstreams.subprocess.run", run)
+    monkeypatch.setattr("paictl.cli.job.streams.subprocess.run", run)
     yield
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cli.nodedrivers import say_drivers
+from paictl.cli.node.drivers import say_drivers
 from paictl.cluster.interface import DriverSource, NodeDriver
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.nodes import drivers_of, system_named, systems_of

@@ -57,14 +57,17 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run a command on many hosts at once; output appears as it is written."""
-    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
-
-    inventory = nodefleet.inventory_of(
-        (masters, workers, config), (user, key, ask_password, ask_sudo_password), node or []
+    from paictl.cli.node.fleet import (  # late: needs the extras k8s and deploy
+        CommandOptions,
+        end,
+        fleet_of,
+        inventory_of,
     )
-    with nodefleet.fleet_of(inventory, accept_new, output) as fleet:
-        results = fleet.run(command, manner=nodefleet.CommandOptions(sudo, timeout))
-    nodefleet.end(results, output)
+
+    inventory = inventory_of((masters, workers, config), (user, key, ask_password, ask_sudo_password), node or [])
+    with fleet_of(inventory, accept_new, output) as fleet:
+        results = fleet.run(command, manner=CommandOptions(sudo, timeout))
+    end(results, output)
 
 
 def copy(
@@ -85,13 +88,16 @@ def copy(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Copy a file to many hosts (or from them), verified and renamed into place."""
-    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
-
-    inventory = nodefleet.inventory_of(
-        (masters, workers, config), (user, key, ask_password, ask_sudo_password), node or []
+    from paictl.cli.node.fleet import (  # late: needs the extras k8s and deploy
+        CommandOptions,
+        end,
+        fleet_of,
+        inventory_of,
     )
-    manner = nodefleet.CommandOptions(sudo, timeout)
-    with nodefleet.fleet_of(inventory, accept_new, output) as fleet:
+
+    inventory = inventory_of((masters, workers, config), (user, key, ask_password, ask_sudo_password), node or [])
+    manner = CommandOptions(sudo, timeout)
+    with fleet_of(inventory, accept_new, output) as fleet:
         if from_nodes:
             results = fleet.download(source, Path(target), manner=manner)
         else:
@@ -100,7 +106,7 @@ def copy(
         for result in results.values():
             if result.ok:
                 console.outcome(f"{result.host}: {result.stdout or 'copied'}", name=result.host)
-    nodefleet.end(results, output)
+    end(results, output)
 
 
 def ssh(
@@ -113,8 +119,8 @@ def ssh(
     accept_new: AcceptNew = False,
 ) -> None:
     """Open a shell on a host; its host key is verified as always."""
-    from paictl.cli import nodefleet  # late: needs the extras k8s and deploy
+    from paictl.cli.node.fleet import inventory_of, shell_command  # late: needs the extras k8s and deploy
 
-    inventory = nodefleet.inventory_of((masters, workers, config), (user, key, False, False), [name])
-    command = nodefleet.shell_command(inventory.hosts[0], inventory.login, accept_new=accept_new)
+    inventory = inventory_of((masters, workers, config), (user, key, False, False), [name])
+    command = shell_command(inventory.hosts[0], inventory.login, accept_new=accept_new)
     os.execvp(command[0], command)  # noqa: S606 - the terminal is ssh's from now on

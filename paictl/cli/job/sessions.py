@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console, jobstreams, names
+from paictl.cli import console, names
 from paictl.cli.clusters import StateOption, me, open_cluster
 from paictl.cli.command import App
-from paictl.cli.joboptions import UserOption
+from paictl.cli.job import streams
+from paictl.cli.job.options import UserOption
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, NotStartedError, UnsupportedError
 from paictl.errors import PaictlError
@@ -155,13 +156,13 @@ def run_session(
     )
     ended = False
     try:
-        jobstreams.running(lambda: _refuse_unless_running(cluster, job.key), timeout)
+        streams.running(lambda: _refuse_unless_running(cluster, job.key), timeout)
         if notebook:
             ended = True
-            jobstreams.open_port(cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout)
+            streams.open_port(cluster, job.key, NOTEBOOK, NOTEBOOK_PORT, listen=None, browser=False, timeout=timeout)
         terminal = sys.stdin.isatty() and sys.stdout.isatty()
         words = shell_command(command, spec.idle)
-        code = jobstreams.run(cluster, cluster.job(job.key), f"{ROLE}:0", words, stdin=True, terminal=terminal)
+        code = streams.run(cluster, cluster.job(job.key), f"{ROLE}:0", words, stdin=True, terminal=terminal)
         ended = True
         return code
     finally:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import jobstreams
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster, show_events
 from paictl.cli.command import App
 from paictl.cli.console import Output
-from paictl.cli.joboptions import JobName, TaskOption, find
+from paictl.cli.job import streams
+from paictl.cli.job.options import JobName, TaskOption, find
 from paictl.cluster.capabilities import HandClock
 
 app = App()
@@ -47,7 +47,7 @@ def logs(
         show_events(cluster, f"job/{view.key}", output)
         return
     wait = math.inf if timeout is None else timeout
-    jobstreams.show_log(cluster, view, task, output, follow=follow and not simulated, lines=tail, timeout=wait)
+    streams.show_log(cluster, view, task, output, follow=follow and not simulated, lines=tail, timeout=wait)
 
 
 @app.command(
@@ -68,7 +68,7 @@ def exec_(
     """Run a command in the container of a running task; the exit code is the command's."""
     cluster = open_cluster(state)
     view = find(cluster, job)
-    code = jobstreams.run(cluster, view, task, command, stdin=stdin, terminal=terminal)
+    code = streams.run(cluster, view, task, command, stdin=stdin, terminal=terminal)
     if code:
         raise typer.Exit(code)
 
@@ -97,7 +97,7 @@ def ssh(
     """Sign in to a running task. Without the plugin ssh in the job, the shell goes through the API server."""
     cluster = open_cluster(state)
     view = find(cluster, job)
-    code = jobstreams.sign_in(cluster, view, task, command or (), identity=identity, only_print=only_print)
+    code = streams.sign_in(cluster, view, task, command or (), identity=identity, only_print=only_print)
     if code:
         raise typer.Exit(code)
 
@@ -140,4 +140,4 @@ def open_(
     """
     cluster = open_cluster(state)
     view = find(cluster, job)
-    jobstreams.open_port(cluster, view.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)
+    streams.open_port(cluster, view.key, task, port, listen=listen, browser=browser, timeout=timeout, raw=raw)

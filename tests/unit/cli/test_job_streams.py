@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cli import jobopen, jobstreams
 from paictl.cli.console import Output
+from paictl.cli.job import opening, streams
 from paictl.cluster.interface import ClusterError, NotStartedError, TaskPlace
 from paictl.errors import PaictlError
 from tests.unit.cli.conftest import Paictl
@@ -41,12 +41,12 @@ class Slow:
 
 def shown(cluster: Slow, *, follow: bool) -> None:
     job: Any = SimpleNamespace(key="ann~train", tasks=[])
-    jobstreams.show_log(cluster, job, None, Output.TABLE, follow=follow, lines=None)  # type: ignore[arg-type]
+    streams.show_log(cluster, job, None, Output.TABLE, follow=follow, lines=None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobstreams, "_LOOK", 0)
+    monkeypatch.setattr(streams, "_LOOK", 0)
 
 
 def test_who_follows_waits_until_there_is_a_task_and_its_container(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -70,11 +70,11 @@ def test_a_start_is_waited_for_no_longer_than_was_said(
 ) -> None:
     ticks = count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks), sleep=lambda _: None)
-    monkeypatch.setattr(jobstreams, "time", clock)
+    monkeypatch.setattr(streams, "time", clock)
     cluster = Slow([NotStartedError("no image")] * 1_000_000)
     job: Any = SimpleNamespace(key="ann~train", tasks=[])
     with pytest.raises(NotStartedError, match="no image; timed out"):
-        jobstreams.show_log(cluster, job, None, Output.TABLE, follow=True, lines=None, timeout=9)  # type: ignore[arg-type]
+        streams.show_log(cluster, job, None, Output.TABLE, follow=True, lines=None, timeout=9)  # type: ignore[arg-type]
     assert cluster.looks >= 2
     assert b"no image; waiting" in capfdbinary.readouterr().err
 
@@ -103,11 +103,11 @@ class Served:
 
 
 def test_a_port_of_a_task_is_one_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    local = jobopen.listener(0, 6006)
+    local = opening.listener(0, 6006)
     port = local.getsockname()[1]
     place, served = TaskPlace("worker", 0), Served()
     threading.Thread(
-        target=jobopen.serve,
+        target=opening.serve,
         args=(served, "ann~train", place, 6006, local),
         kwargs={"browser": False, "raw": True},
         daemon=True,
@@ -121,8 +121,8 @@ def test_a_port_of_a_task_is_one_of_this_machine(capsys: pytest.CaptureFixture[s
     assert said.out == f"127.0.0.1:{port}\n"
     assert "port 6006 of task worker:0 of ann~train" in said.err
     with pytest.raises(PaictlError, match=f"cannot listen on 127.0.0.1:{port}"):
-        jobopen.listener(port, 6006)
-    taken = jobopen.listener(None, port)
+        opening.listener(port, 6006)
+    taken = opening.listener(None, port)
     assert taken.getsockname()[1] != port, "the task's own port is taken here, so another one is as good"
     taken.close()
 

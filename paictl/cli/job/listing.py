@@ -13,7 +13,7 @@ from paictl.cli import console, names
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, me, open_cluster, show_events
 from paictl.cli.command import App
 from paictl.cli.console import Output, write_data, write_table
-from paictl.cli.joboptions import JobName, find, job_data
+from paictl.cli.job.options import JobName, find, job_data
 from paictl.cli.options import WatchTimeout
 from paictl.cluster.interface import Cluster, JobState, JobView
 from paictl.errors import ExitCode, PaictlError

@@ -16,8 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
-from paictl.cli import console, jobopen
+from paictl.cli import console
 from paictl.cli.console import Output, write_data
+from paictl.cli.job import opening
 from paictl.cluster.interface import Jobs, JobView, NotStartedError, TaskPlace
 from paictl.cluster.jobpages import KeepsJobData
 from paictl.errors import PaictlError
@@ -72,7 +73,7 @@ def open_port(
     ports = ports_of(cluster.job_data(key)) if isinstance(cluster, KeepsJobData) else ()
     number = chosen_port(ports, place.role, place.index, port)
     running(lambda: cluster.dial(key, place, number), timeout).close()
-    jobopen.serve(cluster, key, place, number, jobopen.listener(listen, number), browser=browser, raw=raw)
+    opening.serve(cluster, key, place, number, opening.listener(listen, number), browser=browser, raw=raw)
 
 
 def show_log(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from paictl.cli import jobopen
+from paictl.cli.job import opening
 from paictl.cluster.interface import ClusterError, TaskPlace
 
 
@@ -88,10 +88,10 @@ class Opened:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Opened:
     browsed: queue.Queue[str] = queue.Queue()
-    monkeypatch.setattr("paictl.cli.jobopen.webbrowser.open", browsed.put)
-    local, notebook = jobopen.listener(0, 8888), Notebook()
+    monkeypatch.setattr("paictl.cli.job.opening.webbrowser.open", browsed.put)
+    local, notebook = opening.listener(0, 8888), Notebook()
     threading.Thread(
-        target=jobopen.serve,
+        target=opening.serve,
         args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
         kwargs={"browser": True},
         daemon=True,
@@ -102,13 +102,13 @@ def opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 def test_a_program_reads_the_address_from_a_pipe_while_the_port_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
-    local = jobopen.listener(0, 8888)
+    local = opening.listener(0, 8888)
     with os.fdopen(reading) as reader, os.fdopen(writing, "w") as output:
         monkeypatch.setattr("sys.stdout", output)
         said = threading.Event()  # before the test ends: the next would find it on its stderr
-        monkeypatch.setattr("paictl.cli.jobopen.console.info", lambda _: said.set())
+        monkeypatch.setattr("paictl.cli.job.opening.console.info", lambda _: said.set())
         threading.Thread(
-            target=jobopen.serve,
+            target=opening.serve,
             args=(Notebook(), "ann~desk", TaskPlace("notebook", 0), 8888, local),
             kwargs={"browser": False},
             daemon=True,
@@ -253,10 +253,10 @@ def test_a_task_that_hangs_up_is_a_bad_gateway_and_no_empty_answer(
 
 
 def test_raw_every_connection_is_handed_on_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    local = jobopen.listener(0, 8888)
+    local = opening.listener(0, 8888)
     notebook = Notebook()
     threading.Thread(
-        target=jobopen.serve,
+        target=opening.serve,
         args=(notebook, "ann~desk", TaskPlace("notebook", 0), 8888, local),
         kwargs={"browser": False, "raw": True},
         daemon=True,

@@ -13,7 +13,7 @@ from paictl.cli.clusters import OutputOption, StateOption, me, open_cluster
 from paictl.cli.command import App
 from paictl.cli.confirmation import showing_reports, warn
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.joboptions import TagsOption, UserOption, job_data
+from paictl.cli.job.options import TagsOption, UserOption, job_data
 from paictl.cli.lab.location import paced
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, localized, write, write_data
-from paictl.cli.joboptions import JobName, find
+from paictl.cli.job.options import JobName, find
 from paictl.cli.settings import settings
 from paictl.operate import explaining
 

@@ -9,7 +9,7 @@ from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, clauses, localized, write, write_data, write_table
-from paictl.cli.joboptions import JobName, find, job_data
+from paictl.cli.job.options import JobName, find, job_data
 from paictl.cluster.attempts import JobAttempt, attempts_of
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, JobView, MemberRepair

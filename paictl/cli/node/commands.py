@@ -7,13 +7,14 @@ from typing import Annotated, Final
 
 import typer
 
-from paictl.cli import console, nodefiles, nodehosts
+from paictl.cli import console
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import confirm
 from paictl.cli.console import Output, localized, write, write_data, write_table
 from paictl.cli.maintenance import window_line
+from paictl.cli.node import files, hosts
 from paictl.cli.options import BreakLock
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
@@ -29,9 +30,9 @@ EXAMPLES = """
 """
 
 app = App(help="List and change the nodes of a cluster.", epilog=EXAMPLES)
-app.command("run", epilog=nodehosts.RUN_EPILOG)(nodehosts.run)
-app.command("copy", epilog=nodehosts.COPY_EPILOG)(nodehosts.copy)
-app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(nodehosts.ssh)
+app.command("run", epilog=hosts.RUN_EPILOG)(hosts.run)
+app.command("copy", epilog=hosts.COPY_EPILOG)(hosts.copy)
+app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(hosts.ssh)
 
 Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name of a node.")]
 Devices = Annotated[
@@ -249,19 +250,19 @@ def add(
         str | None, typer.Option("--like", metavar="NODE", help="An existing node with the same hardware.")
     ] = None,
     sku: Annotated[str | None, typer.Option("--sku", help="Its hardware (see config generate).")] = None,
-    masters: nodefiles.Masters = None,
-    workers: nodefiles.Workers = None,
-    config: nodefiles.Config = None,
+    masters: files.Masters = None,
+    workers: files.Workers = None,
+    config: files.Config = None,
     state: StateOption = None,
 ) -> None:
     """Add a worker; on a real cluster (-m -w -c) the machine joins and the configuration is updated."""
-    files = nodefiles.files_of(masters, workers, config)
-    if files is not None:
+    inventory_files = files.files_of(masters, workers, config)
+    if inventory_files is not None:
         if sku is not None:
             raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
-        from paictl.cli import nodemembers  # late: needs the extras k8s and deploy
+        from paictl.cli.node import members  # late: needs the extras k8s and deploy
 
-        nodemembers.add(name, address, like, files)
+        members.add(name, address, like, inventory_files)
         return
     if address is None:
         raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
@@ -282,20 +283,20 @@ A machine leaves a real cluster only if all promises to virtual clusters can be 
 )
 def remove(
     names: Names,
-    masters: nodefiles.Masters = None,
-    workers: nodefiles.Workers = None,
-    config: nodefiles.Config = None,
-    timeout: nodefiles.Seconds = 300,
+    masters: files.Masters = None,
+    workers: files.Workers = None,
+    config: files.Config = None,
+    timeout: files.Seconds = 300,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     break_lock: BreakLock = False,
     state: StateOption = None,
 ) -> None:
     """Remove nodes; pods start elsewhere. A real machine (-m -w -c) is drained, and cleaned of the cluster."""
-    files = nodefiles.files_of(masters, workers, config)
-    if files is not None:
-        from paictl.cli import nodemembers  # late: needs the extras k8s and deploy
+    inventory_files = files.files_of(masters, workers, config)
+    if inventory_files is not None:
+        from paictl.cli.node import members  # late: needs the extras k8s and deploy
 
-        nodemembers.remove(names, files, timeout, yes=yes, break_lock=break_lock)
+        members.remove(names, inventory_files, timeout, yes=yes, break_lock=break_lock)
         return
     cluster = open_cluster(state)
     nodes = [find_node(cluster, name) for name in names]

@@ -12,7 +12,7 @@ from paictl.cli.console import localized
 from paictl.cli.console import localized as in_words
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.deploy.progress import PhaseLines
-from paictl.cli.nodefiles import Files
+from paictl.cli.node.files import Files
 from paictl.cli.settings import settings
 from paictl.cluster.targets import open_target
 from paictl.deploy.apply import prepare

@@ -17,8 +17,8 @@ from paictl.cli import console, names
 from paictl.cli.clusters import StateOption, me, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, write_file
-from paictl.cli.joboptions import JobName, UserOption, find
-from paictl.cli.jobsubmit import submit
+from paictl.cli.job.options import JobName, UserOption, find
+from paictl.cli.job.submit import submit
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import listed, text

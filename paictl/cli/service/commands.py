@@ -15,9 +15,9 @@ from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.command import App
 from paictl.cli.confirmation import ClusterId, Yes, check_id, confirm
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cli.nodedrivers import say_drivers
+from paictl.cli.node.drivers import say_drivers
 from paictl.cli.progress import Display, say_left
-from paictl.cli.serviceexport import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
+from paictl.cli.service.export import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, secrets
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, ServiceView

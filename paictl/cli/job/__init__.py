@@ -1,0 +1,4 @@
+"""`paictl job`.
+
+It must never decide what may run: `paictl.operate.jobs` asks the cluster.
+"""

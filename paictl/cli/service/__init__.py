@@ -1,0 +1,4 @@
+"""`paictl service`.
+
+It must never start or stop anything itself: `paictl.operate` does.
+"""
