@@ -255,7 +255,7 @@ def test_a_run_on_a_real_cluster_is_kept_and_one_on_an_imagined_cluster_is_not(
     monkeypatch.setattr("paictl.cli.service.commands.runs_folder", lambda: runs)
     assert paictl("service", "stop", "-n", "rest-server").code == 0
     assert not runs.exists()
-    monkeypatch.setattr("paictl.cli.service.HandClock", NoClock)
+    monkeypatch.setattr("paictl.cli.service.commands.HandClock", NoClock)
     assert paictl("service", "start", "-n", "rest-server", "--dry-run").code == 0
     assert not runs.exists()
     assert "the record of this run is in" in paictl("service", "start", "-n", "rest-server", "-v").err
