@@ -162,9 +162,13 @@ def say(error: Any) -> PaictlError | None:
         error.show()
         return None
     path, near = context.command_path, _near(error)
-    hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+    hint = text("{path} -h shows all", path=path)
+    if near:
+        hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+    elif word := _argument_for(error):
+        hint = text("give it without an option: {command}", command=f"{path} {word}")
     message, where = _message(error)
-    paictl_error = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
+    paictl_error = PaictlError(message, where=where, hint=hint)
     if not console.is_data_wanted():
         console.info(context.get_usage().replace("Usage", console.localized("Usage"), 1))
     console.error(paictl_error)
@@ -209,3 +213,12 @@ def _near(error: Any) -> str:
     known = {option for param in error.ctx.command.params for option in param.opts}
     meant = next((option for option in OPTION_SYNONYMS.get(error.option_name, ()) if option in known), "")
     return meant or nearest(error.option_name, error.possibilities or (), 0.6) or ""
+
+
+def _argument_for(error: Any) -> str:
+    """The argument that takes what was given with an option such as ``-f``; empty where there is none."""
+    if getattr(error, "option_name", "") not in ("-f", "-p", "--file", "--filename", "--path"):
+        return ""
+    arguments = (param for param in error.ctx.command.params if param.param_type_name == "argument")
+    words = (argument_word(param).strip("[]") for param in arguments)
+    return next((word for word in words if word.rstrip(".").rstrip("S") in ("DIR", "FILE", "FOLDER", "PATH")), "")

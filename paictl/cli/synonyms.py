@@ -111,6 +111,7 @@ SYNONYMS: dict[str, str | Text] = {
 """From the words after ``paictl`` to what is to be typed."""
 
 OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "-f": ("--path",),
     "--address": ("--listen",),
     "--assume-yes": ("--yes",),
     "--auto-approve": ("--yes",),

@@ -170,7 +170,7 @@ def test_a_catalogue_of_several_lines_and_numbers_is_read() -> None:
 def test_the_environment_chooses_the_language(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAICTL_LANG", "zh_CN.UTF-8")
     done = paictl("jub")
-    assert done.err == "错误：paictl 没有子命令 'jub'\n提示：你是否想输入 'job'？全部命令：paictl -h\n"
+    assert done.err == "错误：paictl 没有子命令 'jub'\n提示：你是否想输入 'job'？全部用法见 paictl -h\n"
     monkeypatch.setenv("PAICTL_LANG", "en")
     assert paictl("jub").err.startswith("error: no command 'jub' in paictl\nhint: did you mean 'job'?")
 
