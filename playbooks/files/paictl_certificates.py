@@ -267,6 +267,7 @@ def take(api, own, now):
     try:
         held = api.ask("%s/%s" % (LEASES, LEASE))
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 404:
             raise
         held = None
@@ -280,6 +281,7 @@ def take(api, own, now):
         body["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
         api.ask("%s/%s" % (LEASES, LEASE), "PUT", body)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == 409:  # another master was quicker
             return False
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -430,7 +431,7 @@ def test_a_word_that_is_too_long_for_a_path_or_a_number_is_an_error_like_any_oth
     monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
     assert paictl("cluster", "up", "--speed", "0").code == 0  # or that there is none would be said first
     done = paictl(*words)
-    assert (done.code, "internal error" in done.err) == (2, False)
+    assert (done.code in (2, 4), "internal error" in done.err) == (True, False)  # 4: Python 3.14 says "no such folder"
 
 
 def test_a_folder_of_a_name_that_is_too_long_is_not_written_to(
@@ -439,4 +440,5 @@ def test_a_folder_of_a_name_that_is_too_long_is_not_written_to(
     monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
     assert paictl("cluster", "up", "--speed", "0").code == 0
     done = paictl("config", "pull", "-o", LONG)
-    assert (done.code, "cannot be read: File name too long" in done.err) == (2, True)
+    assert done.code == 2
+    assert re.search("cannot (be read|write): File name too long", done.err), done.err

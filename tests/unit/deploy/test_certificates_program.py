@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import ipaddress
 import json
 from datetime import UTC, datetime, timedelta
@@ -143,11 +144,11 @@ class Api:
 
         if method == "GET":
             if self.lease is None:
-                raise urllib.error.HTTPError(path, 404, "", None, None)  # type: ignore[arg-type]
+                raise urllib.error.HTTPError(path, 404, "", None, io.BytesIO())  # type: ignore[arg-type]
             return json.loads(json.dumps(self.lease))
         stale = method == "PUT" and body["metadata"].get("resourceVersion") != str(self.version)
         if stale or (method == "POST" and self.lease is not None):
-            raise urllib.error.HTTPError(path, 409, "", None, None)  # type: ignore[arg-type]
+            raise urllib.error.HTTPError(path, 409, "", None, io.BytesIO())  # type: ignore[arg-type]
         self.version += 1
         self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         return self.lease
