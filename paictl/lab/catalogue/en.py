@@ -21,6 +21,11 @@ TEXTS: Final[Mapping[str, str]] = {
     "file": "file {name}",
     "prediction": "prediction for step {step}",
     "figure": "{run}: {what} {value}",
+    "number-of-jobs": "jobs",
+    "of-mean": "{value} (mean)",
+    "of-most": "{value} (largest)",
+    "of-least": "{value} (smallest)",
+    "of-sum": "{value} (sum)",
     "below-run": "less than that of {run} ({value})",
     "above-run": "more than that of {run} ({value})",
     # findings: values
@@ -194,6 +199,11 @@ TEXTS: Final[Mapping[str, str]] = {
     "paictl lab reset, or continue with paictl lab skip",
     "perhaps": "perhaps: {text}",
     "nothing-typed": "no command has reached this lab yet: type them in `paictl lab shell {lab}`",
+    "in-seconds": "paictl cluster tick {typed} is {typed} seconds, and the step says {span}; restart this step: "
+    "paictl lab reset --step {step}",
+    "overruled": "{job} was submitted with {option}, which overrides its file; restart this step "
+    "(paictl lab reset --step {step}), and leave {option} out",
+    "lacks": "your last command lacks {options}",
     "refused": "your last command was refused: {command}",
     "see-above": "it ended with exit code {code}; see what it printed",
     "service-note": "note: service {name}: {reason}",
@@ -265,6 +275,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.no-server": "no answer ({reason})",
     "error.no-server.hint": "start it (paictl serve), or check the address",
     "error.visit-refused": "the server does not accept the job of {user} (status {status}): {reason}",
+    "error.visit-taken": "the server does not accept the job of {user} (status {status}): {reason}",
+    "error.visit-taken.hint": "give the job another name in its file, or restart the step: paictl lab reset --step N",
     "error.visit-refused.hint": "correct the job, or let an administrator grant what is missing",
     "error.visit-where": "no server is named, and this shell is not a lab's",
     "error.visit-where.hint": "type it in the lab's shell (paictl lab shell 21), or give --server URL",

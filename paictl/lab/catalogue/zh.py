@@ -21,6 +21,11 @@ TEXTS: Final[Mapping[str, str]] = {
     "file": "文件 {name}",
     "prediction": "步骤 {step} 的预测",
     "figure": "{run}：{what} {value}",
+    "number-of-jobs": "作业数",
+    "of-mean": "{value}（平均）",
+    "of-most": "{value}（最大）",
+    "of-least": "{value}（最小）",
+    "of-sum": "{value}（合计）",
     "below-run": "小于 {run} 的值（{value}）",
     "above-run": "大于 {run} 的值（{value}）",
     # findings: values
@@ -190,6 +195,11 @@ TEXTS: Final[Mapping[str, str]] = {
     "paictl lab skip 继续",
     "perhaps": "也许：{text}",
     "nothing-typed": "还没有命令到达本实验：请在 `paictl lab shell {lab}` 中输入命令",
+    "in-seconds": "paictl cluster tick {typed} 只是 {typed} 秒，而这一步要的是 {span}；"
+    "重做这一步：paictl lab reset --step {step}",
+    "overruled": "提交 {job} 时用了 {option}，它取代了文件中的设置；重做这一步（paictl lab reset --step {step}），"
+    "不要使用 {option}",
+    "lacks": "你的上一条命令少了 {options}",
     "refused": "你的上一条命令被拒绝：{command}",
     "see-above": "它以退出码 {code} 结束；请看它的输出",
     "service-note": "注意：服务 {name}：{reason}",
@@ -260,6 +270,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.no-server": "没有回应（{reason}）",
     "error.no-server.hint": "启动它（paictl serve），或检查地址",
     "error.visit-refused": "服务器没有接受 {user} 的作业（状态码 {status}）：{reason}",
+    "error.visit-taken": "服务器没有接受 {user} 的作业（状态码 {status}）：{reason}",
+    "error.visit-taken.hint": "在文件中给作业换一个名称，或重做这一步：paictl lab reset --step N",
     "error.visit-refused.hint": "修改作业，或请管理员授予所缺的权限",
     "error.visit-where": "没有指明服务器，这个 shell 也不在实验中",
     "error.visit-where.hint": "在实验环境中输入（paictl lab shell 21），或用 --server URL 指明",

@@ -297,6 +297,14 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     assert "to submit it again under its name, go back to the start of its step: paictl lab reset --step 1" in again.err
 
 
+@pytest.mark.usefixtures("in_shell")
+def test_a_taken_name_leads_to_the_step_of_the_job(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    paictl("job", "submit", "job-3.yaml", "--vc", "default")
+    again = paictl("job", "submit", "job-3.yaml")
+    assert "go back to the start of its step: paictl lab reset --step 2" in again.err
+
+
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vcc", "x")
     out = paictl("lab", "verify").out

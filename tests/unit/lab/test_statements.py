@@ -205,7 +205,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
         "figures",
         {"file": "runs.csv", "run": "fifo", "job": "long-*", "column": "jct", "of": "most", "is": 10800},
         {"file": "runs.csv", "run": "fifo", "column": "jct", "of": "least", "is": {"at-least": "2m"}},
-        "jct (least) 1m",
+        "jct (smallest) 1m",
     ),
     (
         "figures",
@@ -287,6 +287,18 @@ def test_a_refusal_is_repeated_as_the_student_read_it(begin: Begin) -> None:
     (one,) = findings(session.observation(), [says])
     assert not one.ok
     assert (one.say("en")[1], one.say("zh")[1]) == ("was refused “no room; wait”", "被拒绝，理由 “没有空间；请等待”")
+
+
+def test_figures_are_told_in_the_language_of_the_student(begin: Begin) -> None:
+    session, _ = begin("17")
+    (session.workspace.files / "tuned.csv").write_text("id,preemptions\na,3\nb,2\n")
+    says = {"file": "tuned.csv", "is": 16}
+    rows = [Statement("figures", says), Statement("figures", says | {"column": "preemptions", "of": "sum", "is": 0})]
+    told = [finding.say("zh") for finding in findings(session.observation(), rows)]
+    assert told == [
+        ("文件 tuned.csv：作业数 16", "作业数 2"),
+        ("文件 tuned.csv：preemptions（合计） 0", "preemptions（合计） 5"),
+    ]
 
 
 def test_no_student_reads_a_regular_expression() -> None:
