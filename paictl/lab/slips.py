@@ -7,7 +7,7 @@ from typing import Final
 
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
-from paictl.lab.commandlog import TypedCommand, lacking, means
+from paictl.lab.commandlog import OUTPUT_CUT, TypedCommand, lacking, means
 from paictl.lab.manifest import Check, Step
 from paictl.lab.observation import Observation
 
@@ -41,9 +41,13 @@ def slips(observation: Observation, check: Check, step: Step, settled: int) -> S
     )
 
 
+_DONE: Final = frozenset({ExitCode.OK, ExitCode.NEGATIVE, *OUTPUT_CUT})
+"""Exit codes of commands that were neither refused nor interrupted."""
+
+
 def _lacking(typed: Sequence[TypedCommand], check: Check, step: Step) -> tuple[str, ...]:
-    """What the last command lacks, if it did its work and is one of the step's but for some options."""
-    if not typed or typed[-1].exit != ExitCode.OK:
+    """What the last command lacks, if it was not refused and is one of the step's but for some options."""
+    if not typed or typed[-1].exit not in _DONE:
         return ()
     line = typed[-1].line
     checked = (statement.says["command"] for statement in check.expect if statement.kind == "typed")

@@ -199,8 +199,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "paictl lab reset, or continue with paictl lab skip",
     "perhaps": "perhaps: {text}",
     "nothing-typed": "no command has reached this lab yet: type them in `paictl lab shell {lab}`",
-    "in-seconds": "paictl cluster tick {typed} is {typed} seconds, and the step says {span}; restart this step: "
-    "paictl lab reset --step {step}",
+    "in-seconds": "paictl cluster tick {typed} is {typed} seconds; type paictl cluster tick {span}, and if the check "
+    "still fails, restart this step: paictl lab reset --step {step}",
     "overruled": "{job} was submitted with {option}, which overrides its file; restart this step "
     "(paictl lab reset --step {step}), and leave {option} out",
     "lacks": "your last command lacks {options}",

@@ -195,8 +195,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "paictl lab skip 继续",
     "perhaps": "也许：{text}",
     "nothing-typed": "还没有命令到达本实验：请在 `paictl lab shell {lab}` 中输入命令",
-    "in-seconds": "paictl cluster tick {typed} 只是 {typed} 秒，而这一步要的是 {span}；"
-    "重做这一步：paictl lab reset --step {step}",
+    "in-seconds": "paictl cluster tick {typed} 只是 {typed} 秒；请输入 paictl cluster tick {span}，"
+    "如果检查仍不通过，就重做这一步：paictl lab reset --step {step}",
     "overruled": "提交 {job} 时用了 {option}，它取代了文件中的设置；重做这一步（paictl lab reset --step {step}），"
     "不要使用 {option}",
     "lacks": "你的上一条命令少了 {options}",
