@@ -121,7 +121,18 @@ def test_a_mistake_is_told_before_its_step_was_shown(begin: Begin) -> None:
     """What a browser asks of the server is no command: without it nobody would know that the step has begun."""
     session, runner = begin("21")
     types(session, runner, *session.lab.step("users").commands)
-    types(session, runner, *session.lab.step("portal").solution.commands or ())
+    runner("paictl lab visit ann job-1.yaml --password-file ann.password")
+    session.observe()
     runner("paictl lab visit bob job-2.yaml --password-file bob.password")
     session.observe()
     assert any("in the portal" in line for line in ways_on(failed(session, "by-rest"), session, "en"))
+
+
+def test_a_job_that_is_sent_twice_needs_no_grant(begin: Begin) -> None:
+    session, runner = begin("21")
+    types(session, runner, *session.lab.step("users").commands)
+    sent = "paictl lab visit ann job-1.yaml --by rest --password-file ann.password"
+    assert runner(sent).exit == 0
+    again = runner(sent)
+    assert "status 409" in again.message
+    assert again.hint == "give the job another name in its file, or restart the step: paictl lab reset --step N"
