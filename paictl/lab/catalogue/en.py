@@ -224,7 +224,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "step-as-new": "lab {lab} is back at the start of step {step}",
     "backed-up-only": "its previous state is kept in {folder}",
     "backed-up": "its previous state is kept in {folder}; to get it back: paictl lab restore {lab}",
-    "restored": "lab {lab} has been restored in {folder}; continue: paictl lab next {lab}",
+    "restored": "lab {lab} has been restored from {folder}; continue: paictl lab next {lab}",
     "class-making": "making the cluster and the accounts of the class",
     "class-served": "the class of {number} is served at {where}; Ctrl-C ends the server, not the class",
     "class-passwords": "sign in as {teacher}; everybody's password is in {file}",

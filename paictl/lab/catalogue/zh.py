@@ -219,7 +219,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "step-as-new": "实验 {lab} 已回到第 {step} 步的起点",
     "backed-up-only": "原来的内容保存在 {folder}",
     "backed-up": "原来的内容保存在 {folder}；恢复：paictl lab restore {lab}",
-    "restored": "实验 {lab} 已恢复为 {folder} 中的样子；继续：paictl lab next {lab}",
+    "restored": "实验 {lab} 已从 {folder} 恢复；继续：paictl lab next {lab}",
     "class-making": "正在创建班级的集群和用户",
     "class-served": "{number} 人的班级在 {where} 提供服务；Ctrl-C 结束服务器，班级仍保留",
     "class-passwords": "以 {teacher} 的身份登录；所有人的密码都在 {file} 中",
