@@ -26,8 +26,11 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
             i18n.text("cannot be read: {reason}", reason=error.strerror), where=str(error.filename or folder)
         ) from None
     if there and not force:
-        verb = "already exists" if len(there) == 1 else "already exist"
-        raise PaictlError(f"{' and '.join(there)} {verb}", where=str(folder), hint="replace with --force")
+        raise PaictlError(
+            i18n.counted("{names} already exists", "{names} already exist", len(there), names=" and ".join(there)),
+            where=str(folder),
+            hint="replace with --force",
+        )
     temporary: dict[str, Path] = {}
     try:
         for name, text in texts.items():

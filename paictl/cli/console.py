@@ -325,7 +325,7 @@ def error(problem: PaictlError) -> None:
                 "exitCode": int(problem.exit_code),
             }
         )
-    where = f"{problem.where}: " if problem.where else ""
+    where = f"{i18n.translated(problem.where, language())}: " if problem.where else ""
     _say("error", "bold red", where + localized(problem.message))
     if problem.hint:
         _say("hint", "cyan", localized(problem.hint))

@@ -11,7 +11,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.confirmation import confirm
-from paictl.cli.console import Output, localized, write, write_data, write_table
+from paictl.cli.console import Output, clauses, localized, write, write_data, write_table
 from paictl.cluster.interface import MaintenanceWindow
 from paictl.cluster.maintenance import Outlook, WindowRequest
 from paictl.errors import PaictlError
@@ -168,11 +168,11 @@ def _show_outlook(ahead: Outlook) -> None:
     else:
         write(localized("no job has to move"))
     if ahead.at_risk:
-        cells = [
-            f"{vc} ({console.localized(counted('{count} cell', '{count} cells', number))})"
+        cells = clauses(
+            localized(counted("{vc} ({count} cell)", "{vc} ({count} cells)", number, vc=vc))
             for vc, number in ahead.at_risk.items()
-        ]
-        write(localized("guarantees at risk during the window: {cells}", cells=", ".join(cells)))
+        )
+        write(localized("guarantees at risk during the window: {cells}", cells=cells))
     else:
         write(localized("all guarantees can be kept without these nodes"))
 

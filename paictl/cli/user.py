@@ -145,6 +145,8 @@ def add(
     else:
         if password_stdin:
             raise PaictlError("--generate-password and --password-stdin exclude each other")
+        if generate_password.exists():
+            raise PaictlError("already exists", where=str(generate_password), hint="name another file")
         password = generated()
         written = write_together(
             generate_password.parent, {generate_password.name: f"{password}\n"}, mode=0o600

@@ -18,7 +18,7 @@ from paictl.frozen import frozen
 from paictl.lab import statements
 from paictl.lab.findings import NOTHING, Mismatch, bounds, span_text
 from paictl.lab.manifest import Check, Statement
-from paictl.lab.messages import Message, literal, message
+from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
 from paictl.units import parse_duration
 
@@ -34,6 +34,9 @@ _OF: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "sum": sum,
 }
 """How the values of several jobs become one figure."""
+
+_OF_WORDS: Final = {"mean": "of-mean", "most": "of-most", "least": "of-least", "sum": "of-sum"}
+"""What to say of such a figure."""
 
 _SAME: Final = 0.0005
 """Figures this close are the same: the table has milliseconds."""
@@ -83,9 +86,13 @@ def _number(value: object) -> float:
 
 def _described(says: Says, value: Message) -> Message:
     several = "*" in says.get("job", "*")
-    of = says.get("column", "jobs") + (f" ({says.get('of', 'mean')})" if several and "column" in says else "")
+    column = literal(says.get("column", ""))
+    of = message(_OF_WORDS[says.get("of", "mean")], value=column) if several else column
+    what = of if "column" in says else message("number-of-jobs")
     of_whom = " ".join(says[key] for key in ("run", "job") if key in says)
-    return message("figure", run=of_whom or "*", what=of, value=value)
+    if not of_whom:
+        return joined("join.words", [what, value])
+    return message("figure", run=of_whom, what=what, value=value)
 
 
 def _value(figure: float | None, says: Says) -> Message:

@@ -86,6 +86,15 @@ def covered(pattern: str, lines: Iterable[str]) -> bool:
     return names <= done
 
 
+def lacking(pattern: str, line: str) -> tuple[str, ...]:
+    """The options of a pattern that a command line about the same things does not have, each with its value."""
+    verb, objects, expected = _objects(pattern)
+    verb_typed, objects_typed, typed = _objects(line)
+    if (verb, objects) != (verb_typed, objects_typed):
+        return ()
+    return tuple(option for option in expected if not any(_fits(option, other) for other in typed))
+
+
 def printing_only(line: str) -> str:
     """A command line without the file that it is to write (``--jobs FILE``): what it prints is the same."""
     words = shlex.split(line)

@@ -18,6 +18,8 @@ YES_OR_NO: Final = {True: message("yes"), False: message("no")}
 
 _HOURS_FROM: Final = 120
 """Minutes."""
+_DAYS_FROM: Final = 2 * 24 * 60
+"""Minutes."""
 
 WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both", "not-asked"})
 """Keys of observations that need no aspect before them."""
@@ -154,9 +156,12 @@ def _millis(word: Any) -> int:
 
 
 def span_text(millis: int) -> str:
-    """A span as ``40s``, ``5m``, ``5m30s``; from two hours on as ``2h05m``."""
+    """A span as ``40s``, ``5m``, ``5m30s``; from two hours on as ``2h05m``, from two days on as ``2d03h``."""
     seconds = millis // 1000
     minutes, rest = divmod(seconds, 60)
+    if minutes >= _DAYS_FROM:
+        days, hours = divmod(minutes // 60, 24)
+        return f"{days}d{hours:02}h" if hours else f"{days}d"
     if minutes >= _HOURS_FROM:
         return f"{minutes // 60}h{minutes % 60:02}m"
     return (f"{minutes}m{rest:02}s" if rest else f"{minutes}m") if minutes else f"{seconds}s"

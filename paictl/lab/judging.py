@@ -16,6 +16,7 @@ from paictl.lab.manifest import BilingualText, Check, NearMiss
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress
 from paictl.lab.session import Session
+from paictl.lab.slips import NO_SLIPS, Slips, slips
 
 
 class CheckStatus(StrEnum):
@@ -51,6 +52,8 @@ class CheckResult:
     """Jobs that were stopped, which no step so far asks for."""
     never_came: tuple[str, ...] = ()
     """Refused submissions of jobs that the check wants and that are not there; other commands followed."""
+    slips: Slips = NO_SLIPS
+    """What is wrong with the commands that were typed for it."""
     reported: bool = False
     """Whether everything was typed, and a command of its step ended with errors that it reported itself."""
     left_out: tuple[str, ...] = ()
@@ -79,6 +82,7 @@ def _reached(session: Session, observation: Observation, done: LabProgress) -> i
     tried = (command.line for command in observation.typed[done.settled :])
     new = (line for line in tried if not any(means(command, line) for command in before))
     begun = step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
+    begun = begun or any(mistakes(session, observation, check) for check in lab.checks_after(step.id))
     return at if begun else at - 1
 
 
@@ -95,12 +99,19 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
         return CheckResult(check, CheckStatus.LATER, verdict)
     unpredicted = _unpredicted(observation, check)
     advice = tuple(miss.says for miss in mistakes(session, observation, check))
+    step = lab.step(check.after)
+    made = slips(observation, check, step, done.settled)
+    if made.is_old_file:  # what a near miss sees in it was corrected, perhaps
+        return CheckResult(check, CheckStatus.FAILED, verdict, unpredicted=unpredicted, slips=made)
     if advice or unpredicted:
         return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, observation, check))
     stranger_names, stopped = strangers(session, observation), _stopped(session, observation, check)
-    step = lab.step(check.after)
-    stuck = not (guesses or stranger_names or stopped) and bool(step.commands) and not session.missing(step)
+    stuck = (
+        not (guesses or stranger_names or stopped or made != NO_SLIPS)
+        and bool(step.commands)
+        and not session.missing(step)
+    )
     left_out = _left_out(session, check, done) if stuck else ()
     reported = stuck and any(map(_is_reported, verdict))
     return CheckResult(
@@ -108,6 +119,7 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
         CheckStatus.FAILED,
         verdict,
         guesses=guesses,
+        slips=NO_SLIPS if guesses else made,
         strangers=stranger_names,
         stuck=stuck,
         left_out=left_out,

@@ -63,7 +63,9 @@ def submit(
         unchecked = _check_images(requests)
         return Submitted(tuple(cluster.submit(requests)), tuple(warnings), tuple(unchecked))
     except JobError as error:
-        if not read:
+        if wishes.vc is not None and error.path == "defaults.virtualCluster":
+            error.where = "--vc"  # the file says something else, and may be right
+        elif not read:
             error.where = place_of_field(files, wishes.repeat, error) or error.where
         raise
 

@@ -11,7 +11,7 @@ from paictl.cli import console, interrupts
 from paictl.cli.command import without_globals
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import in_language
+from paictl.i18n import in_language, translated
 from paictl.lab import commandlog
 from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
 from paictl.lab.fitting import session_for
@@ -73,7 +73,8 @@ def _taken(session: Session, line: str, lang: str) -> str:
     step = next((step for step in lab.steps if covered(line, step.commands)), reading)
     if step is None or session.is_done(step, session.progress):
         return say("taken-well", lang)
-    back = [step, reading] if reading is not None else [step]  # a student can only go back, not ahead
+    current = session.current_step()
+    back = [step, current] if current is not None else [step]  # a student can only go back, not ahead
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)
 
 
@@ -96,7 +97,7 @@ def noted(words: Sequence[str], code: int, error: PaictlError | None, lang: str 
 
     if error is None:
         return TypedCommand(spelled(words), code)
-    where = f"{error.where}: " if error.where else ""
+    where = f"{translated(error.where, lang)}: " if error.where else ""
     parts = [f"{where}{in_language(error.message, lang)}", *([in_language(error.hint, lang)] if error.hint else [])]
     message = "" if lang == DEFAULT else REASONS[lang].join(parts)
     return TypedCommand(spelled(words), code, str(error), error.hint or "", said=message)

@@ -67,6 +67,9 @@ def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool
 def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     """What leads on where a check failed: the known mistakes, else what may be in the way, else to begin anew."""
     lines = [advice.of(lang).strip() for advice in result.advice]
+    slips = result.slips
+    if slips.lacks:
+        lines.append(say("lacks", lang, options=" ".join(slips.lacks)))
     if result.unpredicted:
         step = session.lab.step(result.unpredicted)
         at = session.lab.step_ids.index(step.id) + 1
@@ -82,6 +85,12 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     lines += [say("never-came", lang, command=line, step=number) for line in result.never_came]
     if result.stuck and result.left_out:
         lines.append(say("left-out", lang, steps=", ".join(result.left_out)))
+    if slips.overruled:
+        job, option = slips.overruled
+        lines.append(say("overruled", lang, job=job, option=option, step=number))
+    if slips.in_seconds:
+        typed, span = slips.in_seconds
+        lines.append(say("in-seconds", lang, typed=typed, span=span, step=number))
     own = session.workspace.site is None
     if result.reported and not result.left_out:
         lines.append(say("errors-reported", lang))

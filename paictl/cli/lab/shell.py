@@ -19,7 +19,8 @@ from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.sessions import LabWord, begun, in_lab, in_lab_shell, session_of
 from paictl.cluster.targets import VARIABLE
-from paictl.lab.folders import SHELL, lab_of_shell
+from paictl.lab.folders import SHELL, lab_of_shell, labs_folder
+from paictl.lab.language import choose_for
 from paictl.lab.messages import LabError, say, writing
 from paictl.lab.session import Session
 
@@ -88,6 +89,8 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     """Open a shell in which paictl uses the lab's cluster; leave it with exit. Starts the lab if necessary."""
 
     session = session_of(lab)
+    if lang is not None:
+        choose_for(labs_folder(), session.lab.id, lang.value)  # also for what is typed in the shell
     words = speaks(lang, session)
     here, there = in_lab_shell() and in_lab(session), session.workspace.folder.resolve()
     if in_lab_shell() and not here:  # one in another would take two exits to leave

@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -69,7 +70,8 @@ def visit(
         visitor = Visitor(base, user, password, str(ca or ""), words)
         reply = _submitted(visitor, written, by)
     if reply.status not in (202, 303):
-        raise LabError("visit-refused", user=user, status=reply.status, reason=_reason(reply))
+        key = "visit-taken" if reply.status == HTTPStatus.CONFLICT else "visit-refused"
+        raise LabError(key, user=user, status=reply.status, reason=_reason(reply))
     console.outcome(
         say("visited-portal" if by is Door.PORTAL else "visited-rest", words, user=user, file=job),
         user=user,

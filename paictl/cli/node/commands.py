@@ -215,6 +215,9 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
         return text(
             "; it is still {condition}: paictl node {other} {name}", condition=condition.value, other=other, name=name
         )
+    if change == "heal" and node.bad_devices:
+        devices = " ".join(f"--device {name}" for name in map(node.device_name, node.bad_devices))
+        return text("; its bad devices stay bad: paictl node heal {name} {devices}", name=name, devices=devices)
     return text(" already") if same and condition is not NodeCondition.FAILED else ""
 
 

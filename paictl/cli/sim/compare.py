@@ -99,10 +99,10 @@ def compare(
             )
         compare_promises(trace, config, policies or [], kind, each_job=each_job, resume=resume, output=output)
         return
-    if not policies or not clusters:
-        raise PaictlError(
-            "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
-        )
+    if not policies:
+        raise PaictlError("a comparison needs policies", hint="for instance: --policy fifo --policy srtf")
+    if not clusters:
+        raise PaictlError("a comparison needs a cluster", hint="for instance: --cluster 15x4")
     wanted = planned(policies, clusters, seeds or [], inflate, failures or [])
     given = _played(trace, kind, wanted, processes, resume=resume)
     runs = given.runs

@@ -63,10 +63,11 @@ def say_bad_rows(trace: Trace) -> None:
         return
     rows = len(trace.bad) + len(trace.jobs)
     warning(
-        i18n.text(
+        i18n.counted(
+            "{path}: {count} of {rows} rows is not a job and was left out",
             "{path}: {count} of {rows} rows are not jobs and were left out",
+            len(trace.bad),
             path=trace.path,
-            count=len(trace.bad),
             rows=rows,
         )
     )

@@ -105,18 +105,20 @@ def read(kind: type[T], texts: Mapping[str, str], policy: str) -> T:
         if key not in fields_by_name:
             raise ParameterError(
                 i18n.text("it has no parameter {key!r}", key=key),
-                where=f"policy {policy}",
+                where=i18n.text("policy {policy}", policy=policy),
                 hint=did_you_mean(key, fields_by_name)
                 or i18n.text("one of: {names}", names=listed(fields_by_name, 20)),
             )
-        where = f"policy {policy}, parameter {key}"
+        where = i18n.text("policy {policy}, parameter {key}", policy=policy, key=key)
         values[fields_by_name[key].name] = _value(
             hints[fields_by_name[key].name], _bounds(fields_by_name[key]), text, where
         )
     try:
         return kind(**values)
     except ParameterError as error:  # values that contradict each other
-        raise ParameterError(error.message, where=f"policy {policy}", hint=error.hint) from None
+        raise ParameterError(
+            error.message, where=i18n.text("policy {policy}", policy=policy), hint=error.hint
+        ) from None
 
 
 def as_data(parameters: object) -> dict[str, object]:

@@ -159,7 +159,7 @@ def table(
         except StopIteration:
             return
         except (RowError, csv.Error) as error:
-            yield BadRow(lines.line_num, str(error))
+            yield BadRow(lines.line_num, error.args[0])  # not str(error): that is English for good
         except TraceJobError as error:
             yield BadRow(lines.line_num, error.message)
         else:

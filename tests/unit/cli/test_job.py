@@ -86,6 +86,11 @@ def test_a_folder_stands_for_all_jobs_in_it(paictl: Paictl, jobs: Path) -> None:
     assert "this folder contains no job file" in paictl("job", "submit", str(jobs)).err
 
 
+def test_a_wrong_option_is_not_looked_for_in_the_file(paictl: Paictl, jobs: Path) -> None:
+    done = paictl("job", "submit", str(jobs), "--vc", "vc9")
+    assert (done.code, done.err.splitlines()[0]) == (2, "error: --vc: no virtual cluster vc9")
+
+
 def test_all_jobs_are_taken_or_none(paictl: Paictl, jobs: Path) -> None:
     (jobs / "c.yaml").write_text(JOB.format(name="c", vc="vc9"), encoding="utf-8")
     done = paictl("job", "submit", str(jobs))

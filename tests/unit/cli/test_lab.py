@@ -297,6 +297,21 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     assert "to submit it again under its name, go back to the start of its step: paictl lab reset --step 1" in again.err
 
 
+def test_the_language_of_a_shell_is_that_of_its_commands(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/env")
+    paictl("lab", "start", "2")
+    assert paictl("lab", "shell", "2", "--lang", "zh").code == 0
+    assert "第 1 步" in paictl("lab", "next", "2").out
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_taken_name_leads_to_the_step_of_the_job(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    paictl("job", "submit", "job-3.yaml", "--vc", "default")
+    again = paictl("job", "submit", "job-3.yaml")
+    assert "go back to the start of its step: paictl lab reset --step 2" in again.err
+
+
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vcc", "x")
     out = paictl("lab", "verify").out

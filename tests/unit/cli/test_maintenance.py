@@ -27,7 +27,7 @@ def node_of(paictl: Paictl) -> str:
 
 
 @pytest.mark.usefixtures("job")
-def test_who_must_leave_is_said_before_and_asked_about(paictl: Paictl) -> None:
+def test_who_must_leave_is_said_before_and_asked_about(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
     node = node_of(paictl)
     words = ("maintenance", "add", "--nodes", node, "--from", "+2h", "--for", "4h", "--reason", "disks")
     dry = paictl(*words, "--dry-run")
@@ -35,6 +35,9 @@ def test_who_must_leave_is_said_before_and_asked_about(paictl: Paictl) -> None:
     assert "1 job runs there and may not end in time:\n  me~a  vc1  " in dry.out
     assert "guarantees at risk during the window: default (1 cell), vc1 (1 cell)" in dry.out
     assert paictl("maintenance", "list", "-o", "json").data == []
+    with monkeypatch.context() as chinese:
+        chinese.setenv("PAICTL_LANG", "zh")
+        assert "可能无法兑现的保证：default（1 个单元），vc1（1 个单元）" in paictl(*words, "--dry-run").out
     refused = paictl(*words)
     assert (refused.code, "--yes" in refused.err) == (2, True)
     done = paictl(*words, "--yes")

@@ -72,6 +72,8 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
         "device 3 of node worker1 healed already\n",
     ]
     assert paictl("node", "show", "worker1", "-o", "json").data["bad_devices"] == [0]
+    whole = paictl("node", "heal", "worker1").err
+    assert whole == "node worker1 healed; its bad devices stay bad: paictl node heal worker1 --device 0\n"
 
 
 def test_mig_instances_are_given_and_shown_by_the_names_that_containers_get(paictl: Paictl, tmp_path: Path) -> None:

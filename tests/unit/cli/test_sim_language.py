@@ -121,8 +121,8 @@ def test_the_page_is_made_in_a_language() -> None:
         ("run nothing --policy fifo --cluster 2x4", "错误：nothing: 没有这个文件"),
         ("run tiny --policy fivo --cluster 2x4", "错误：没有策略 'fivo'"),
         ("run tiny --policy fifo --cluster 0x4", "集群至少有一个节点"),
-        ("run tiny --policy las:queues=x --cluster 2x4", "'x' 不是允许的值"),
-        ("compare tiny --policy fifo", "比较需要策略和集群"),
+        ("run tiny --policy las:queues=x --cluster 2x4", "策略 las，参数 queues: 'x' 不是允许的值"),
+        ("compare tiny --policy fifo", "比较需要集群"),
         ("what-if tiny", "what-if 需要两份配置"),
     ],
 )
@@ -144,3 +144,14 @@ def test_tables_have_chinese_headings(paictl: Paictl, monkeypatch: pytest.Monkey
     assert all(wide(line) <= 100 for line in shown.splitlines() if line.startswith("- "))
     assert "与 Philly 的 82,247 个作业相似" in paictl("sim", "generate").out
     assert "手写的 YAML" in paictl("sim", "traces").out
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [("a,0,1,soon", "duration 为 'soon'，不是数字"), ("a,0,1", "4 列中有 3 个值")],
+)
+def test_what_is_wrong_with_a_row_has_a_chinese_form(tmp_path: Path, row: str, told: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"id,submit,gpus,duration\nb,0,1,60\n{row}\n")
+    (bad,) = load(str(path), None).bad
+    assert in_language(bad.message, "zh") == told

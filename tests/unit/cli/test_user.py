@@ -92,7 +92,8 @@ def test_a_password_that_is_made_up_is_in_a_file_of_its_own(typed: Typed, home: 
 def test_where_a_password_cannot_be_kept_no_account_is_made_and_the_other_way_round(typed: Typed, home: Path) -> None:
     file = home / "ann.password"
     file.write_text("mine")
-    assert typed("user", "add", "ann", "--generate-password", str(file)).code == 2
+    refused = typed("user", "add", "ann", "--generate-password", str(file))
+    assert (refused.code, refused.err) == (2, f"error: {file}: already exists\nhint: name another file\n")
     assert named(typed("user", "list", "-o", "json")) == {}
     assert file.read_text() == "mine"
     other = home / "other.password"

@@ -11,7 +11,7 @@ from paictl.config.reading.schema import load_schema
 from paictl.lab import commandlog, requests
 from paictl.lab.actions import Runner
 from paictl.lab.checks import KINDS, findings
-from paictl.lab.findings import passed_finding, plain
+from paictl.lab.findings import passed_finding, plain, span_text
 from paictl.lab.manifest import Statement, all_labs
 from paictl.lab.observation import Observation
 from paictl.lab.session import Session
@@ -205,7 +205,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
         "figures",
         {"file": "runs.csv", "run": "fifo", "job": "long-*", "column": "jct", "of": "most", "is": 10800},
         {"file": "runs.csv", "run": "fifo", "column": "jct", "of": "least", "is": {"at-least": "2m"}},
-        "jct (least) 1m",
+        "jct (smallest) 1m",
     ),
     (
         "figures",
@@ -287,6 +287,25 @@ def test_a_refusal_is_repeated_as_the_student_read_it(begin: Begin) -> None:
     (one,) = findings(session.observation(), [says])
     assert not one.ok
     assert (one.say("en")[1], one.say("zh")[1]) == ("was refused “no room; wait”", "被拒绝，理由 “没有空间；请等待”")
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"), [(1.9, "114m"), (2, "2h00m"), (47.5, "47h30m"), (48, "2d"), (51, "2d03h"), (624, "26d")]
+)
+def test_long_spans_are_told_in_days(hours: float, told: str) -> None:
+    assert span_text(round(hours * 3_600_000)) == told
+
+
+def test_figures_are_told_in_the_language_of_the_student(begin: Begin) -> None:
+    session, _ = begin("17")
+    (session.workspace.files / "tuned.csv").write_text("id,preemptions\na,3\nb,2\n")
+    says = {"file": "tuned.csv", "is": 16}
+    rows = [Statement("figures", says), Statement("figures", says | {"column": "preemptions", "of": "sum", "is": 0})]
+    told = [finding.say("zh") for finding in findings(session.observation(), rows)]
+    assert told == [
+        ("文件 tuned.csv：作业数 16", "作业数 2"),
+        ("文件 tuned.csv：preemptions（合计） 0", "preemptions（合计） 5"),
+    ]
 
 
 def test_no_student_reads_a_regular_expression() -> None:
