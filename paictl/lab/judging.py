@@ -98,7 +98,7 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
     if advice or unpredicted:
         return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, observation, check))
-    stranger_names, stopped = strangers(session, observation), _stopped(session, observation, check)
+    stranger_names, stopped = strangers(session, observation), stopped_jobs(session, observation, check.after)
     step = lab.step(check.after)
     stuck = not (guesses or stranger_names or stopped) and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
@@ -122,10 +122,10 @@ def _is_reported(finding: Mismatch) -> bool:
     return not finding.ok and finding.aspect in ("exit code", "was refused") and finding.observed.key != "not-refused"
 
 
-def _stopped(session: Session, observation: Observation, check: Check) -> tuple[str, ...]:
-    """Names of the lab's jobs that were stopped before a check, though no step up to its own stops them."""
+def stopped_jobs(session: Session, observation: Observation, last: str) -> tuple[str, ...]:
+    """Names of the lab's jobs that were stopped, though no step up to the step `last` stops them."""
     lab = session.lab
-    steps = lab.steps[: lab.step_ids.index(check.after) + 1]
+    steps = lab.steps[: lab.step_ids.index(last) + 1]
     step_words = {
         word
         for step in steps

@@ -335,6 +335,16 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     assert "to submit it again under its name, go back to the start of its step: paictl lab reset --step 1" in again.err
 
 
+@pytest.mark.usefixtures("in_shell")
+def test_a_job_that_was_stopped_is_not_called_done(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    assert "its step is done; continue" in paictl("job", "submit", "job-2.yaml").err
+    paictl("job", "stop", "job-2")
+    again = paictl("job", "submit", "job-2.yaml").err
+    assert "lab: that job was stopped, and a name can be used only once" in again
+    assert "paictl lab reset --step 2" in again
+
+
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vcc", "x")
     out = paictl("lab", "verify").out
