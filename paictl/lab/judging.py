@@ -68,7 +68,8 @@ def judged(session: Session) -> list[CheckResult]:
 def _reached(session: Session, observation: Observation, done: LabProgress) -> int:
     """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
 
-    Looking around is no try, unless the step asks for nothing else.
+    Looking around is no try, unless the step asks for nothing else. A step is begun as well if a check of a later step
+    has passed: what fails in it is shown.
     """
     step, lab = session.current_step(), session.lab
     if step is None:
@@ -78,7 +79,8 @@ def _reached(session: Session, observation: Observation, done: LabProgress) -> i
     only_looks = all(map(_is_look, step.commands))
     tried = (command.line for command in observation.typed[done.settled :])
     new = (line for line in tried if not any(means(command, line) for command in before))
-    begun = step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
+    left = any(lab.step_ids.index(check.after) > at for check in lab.checks if check.id in done.passed)
+    begun = left or step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
     return at if begun else at - 1
 
 
