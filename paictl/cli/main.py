@@ -23,6 +23,11 @@ from paictl.cli.run import attempt
 from paictl.errors import ExitCode
 
 _NOT_NOTED = frozenset({"lab", "help", "version", "completion"})
+_SHELL = "PAICTL_LAB_SHELL"
+"""The same as `paictl.lab.folders.SHELL`, written here so that other shells load nothing of labs.
+
+After a reset only this variable shows that a shell is a lab's.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,7 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     Where `PAICTL_STATE` names the folder of a lab, the lab learns what was typed and how it ended.
     """
     noted = _note_taker(arguments)
-    code, error = attempt(arguments, _language_of_lab() if noted else None)
+    in_lab = noted is not None or os.environ.get(_SHELL)
+    code, error = attempt(arguments, _language_of_lab() if in_lab else None)
     if noted is not None:
         noted(arguments, code, error)
     return code

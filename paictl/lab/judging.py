@@ -71,7 +71,8 @@ def judged(session: Session) -> list[CheckResult]:
 def _reached(session: Session, observation: Observation, done: LabProgress) -> int:
     """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
 
-    Looking around is no try, unless the step asks for nothing else.
+    Looking around is no try, unless the step asks for nothing else. A step is begun as well if a check of a later step
+    has passed: what fails in it is shown.
     """
     step, lab = session.current_step(), session.lab
     if step is None:
@@ -81,7 +82,8 @@ def _reached(session: Session, observation: Observation, done: LabProgress) -> i
     only_looks = all(map(_is_look, step.commands))
     tried = (command.line for command in observation.typed[done.settled :])
     new = (line for line in tried if not any(means(command, line) for command in before))
-    begun = step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
+    left = any(lab.step_ids.index(check.after) > at for check in lab.checks if check.id in done.passed)
+    begun = left or step.id == done.shown or any(only_looks or not _is_look(line) for line in new)
     begun = begun or any(mistakes(session, observation, check) for check in lab.checks_after(step.id))
     return at if begun else at - 1
 
@@ -106,7 +108,7 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
     if advice or unpredicted:
         return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, observation, check))
-    stranger_names, stopped = strangers(session, observation), _stopped(session, observation, check)
+    stranger_names, stopped = strangers(session, observation), stopped_jobs(session, observation, check.after)
     stuck = (
         not (guesses or stranger_names or stopped or made != NO_SLIPS)
         and bool(step.commands)
@@ -134,10 +136,10 @@ def _is_reported(finding: Mismatch) -> bool:
     return not finding.ok and finding.aspect in ("exit code", "was refused") and finding.observed.key != "not-refused"
 
 
-def _stopped(session: Session, observation: Observation, check: Check) -> tuple[str, ...]:
-    """Names of the lab's jobs that were stopped before a check, though no step up to its own stops them."""
+def stopped_jobs(session: Session, observation: Observation, last: str) -> tuple[str, ...]:
+    """Names of the lab's jobs that were stopped, though no step up to the step `last` stops them."""
     lab = session.lab
-    steps = lab.steps[: lab.step_ids.index(check.after) + 1]
+    steps = lab.steps[: lab.step_ids.index(last) + 1]
     step_words = {
         word
         for step in steps

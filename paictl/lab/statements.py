@@ -416,7 +416,10 @@ def file(observation: Observation, says: Says) -> Iterator[Mismatch]:
 
 
 def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
-    """Whether a host list names hosts, or a settings file has a key: however they are quoted, ordered or spaced."""
+    """Whether a host list names these hosts and no others, or a settings file has a key.
+
+    Quotes, order and spaces do not matter.
+    """
     from paictl.config.reading.load import load_memory  # late: few checks read files
 
     document = next(iter(load_memory({says["name"]: written}).documents))
@@ -429,8 +432,11 @@ def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator
             message("holds", what=quoted(f"{says['key']}:")),
             message("holds-it" if has else "holds-it-not"),
         )
-    lines = {tuple(field.stripped for field in row.fields[:2]) for row in document.rows if not row.comment}
-    for host, address in says.get("hosts", {}).items():
+    if "hosts" not in says:
+        return
+    rows = (tuple(field.stripped for field in row.fields[:2]) for row in document.rows if not row.comment)
+    lines = dict.fromkeys(row for row in rows if any(row))
+    for host, address in says["hosts"].items():
         listed = (host, address) in lines
         yield Mismatch(
             listed,
@@ -439,6 +445,10 @@ def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator
             message("holds", what=quoted(f"{host},{address}")),
             message("holds-it" if listed else "holds-it-not"),
         )
+    for line in lines:
+        if line not in says["hosts"].items():
+            expected = message("holds-not", what=quoted(",".join(line)))
+            yield Mismatch(False, subject, "", expected, message("holds-it"))
 
 
 def predicted(observation: Observation, says: Says) -> Iterator[Mismatch]:

@@ -81,12 +81,13 @@ def solve(
 @app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')
 def answer(
     number: Annotated[int, typer.Argument(help="Number of the question.")],
-    words: Annotated[str, typer.Argument(metavar="ANSWER", help="Your answer.")],
+    answer_words: Annotated[list[str], typer.Argument(metavar="ANSWER", help="Your answer.")],
     lab: LabOption = None,
 ) -> None:
     """Answer a question of the lab; the report includes it."""
 
     session = session_of(lab)
+    words = " ".join(answer_words)  # many students leave the quotes out
     before = session.answer(number, words)
     console.info(say("noted", speaks(None, session), lab=session.lab.number, number=number))
     if before and before != words.strip():
@@ -96,13 +97,14 @@ def answer(
 @app.command(epilog='paictl lab predict 2 "it waits"')
 def predict(
     step: Annotated[str, typer.Argument(metavar="STEP", autocompletion=steps, help="Number or id of the step.")],
-    words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
+    expected_words: Annotated[list[str], typer.Argument(metavar="WHAT", help="What you expect to see.")],
     lab: LabOption = None,
 ) -> None:
     """Predict a step's outcome before you do it; the report compares it with what happened."""
 
     session = begun(lab)
     chosen = session.step_named(step)
+    words = " ".join(expected_words)
     before = session.predict(chosen, words)
     console.info(say("foretold", speaks(None, session), lab=session.lab.number, step=chosen.id))
     if before and before != words.strip():

@@ -16,6 +16,7 @@ from paictl.lab import commandlog
 from paictl.lab.commandlog import VERB, TypedCommand, covered, spelled
 from paictl.lab.fitting import session_for
 from paictl.lab.folders import labs_folder
+from paictl.lab.judging import stopped_jobs
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.messages import DEFAULT, LabError, say
@@ -72,7 +73,11 @@ def _taken(session: Session, line: str, lang: str) -> str:
         return say("taken-old", lang)  # the command would be the solution
     step = next((step for step in lab.steps if covered(line, step.commands)), reading)
     if step is None or session.is_done(step, session.progress):
-        return say("taken-well", lang)
+        at = reading or lab.steps[-1]
+        files = {Path(word).stem for word in shlex.split(line)[VERB:]}
+        if files.isdisjoint(stopped_jobs(session, session.observation(), at.id)):
+            return say("taken-well", lang)
+        return say("taken-stopped", lang, step=lab.step_ids.index(at.id) + 1)
     current = session.current_step()
     back = [step, current] if current is not None else [step]  # a student can only go back, not ahead
     return say("taken", lang, step=min(lab.step_ids.index(step.id) for step in back) + 1)

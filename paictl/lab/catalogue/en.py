@@ -260,6 +260,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "elsewhere": "{file} is in the lab's folder, not here: cd {folder}",
     "taken": "that job already exists; to see how it is doing: paictl lab verify; to submit it again under its name, "
     "go back to the start of its step: paictl lab reset --step {step}",
+    "taken-stopped": "that job was stopped, and a name can be used only once; to go back to before it was stopped: "
+    "paictl lab reset --step {step}",
     "taken-well": "that job already exists and its step is done; continue: paictl lab next",
     "not-noted": "this command could not be noted: {reason}",
     "glossary-heads": "HERE|IN CHINESE|TEXTBOOK",

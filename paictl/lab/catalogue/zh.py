@@ -255,6 +255,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "elsewhere": "{file} 在实验的文件夹中，不在这里：cd {folder}",
     "taken": "这个作业已经存在；查看情况：paictl lab verify；要用原名重新提交，请返回它所在步骤的开头："
     "paictl lab reset --step {step}",
+    "taken-stopped": "这个作业已被停止，而一个名称只能用一次；要回到它被停止之前：paictl lab reset --step {step}",
     "taken-well": "这个作业已经存在，它所在的步骤也已完成，不需要再做什么；继续：paictl lab next",
     "not-noted": "无法记录这条命令：{reason}",
     "glossary-heads": "英文|本实验|教材",

@@ -118,6 +118,44 @@ def test_verify_watches_no_longer_than_its_timeout(paictl: Paictl) -> None:
     assert "✗ first-runs" in watched.out
 
 
+def test_after_a_reset_a_lab_s_shell_keeps_its_language(
+    in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_LAB_SHELL", in_shell.name)
+    assert paictl("lab", "language", "zh").code == 0
+    assert paictl("lab", "reset", "-y").code == 0
+    gone = paictl("job", "list").err
+    assert "没有启动的集群" in gone
+    assert "提示：开始实验：paictl lab start 02" in gone
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_an_answer_needs_no_quotes(paictl: Paictl) -> None:
+    assert paictl("lab", "answer", "1", "the", "quota").code == 0
+    assert "your answer: the quota" in paictl("lab", "status").out
+
+
+@pytest.mark.usefixtures("home")
+def test_a_prediction_needs_no_quotes(paictl: Paictl) -> None:
+    assert paictl("lab", "start", "17").code == 0
+    assert paictl("lab", "predict", "equal", "it", "waits", "--lab", "17").code == 0
+    again = paictl("lab", "predict", "equal", "it runs", "--lab", "17").err
+    assert "it waits" in again, "what it replaces is shown"
+
+
+@pytest.mark.usefixtures("home")
+def test_lab_03_with_job_2_first_leads_back(paictl: Paictl, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    assert paictl("lab", "start", "3").code == 0
+    folder = home / "state" / "labs" / "03_priority_preemption"
+    monkeypatch.setenv("PAICTL_STATE", str(folder))
+    monkeypatch.chdir(folder / "files")
+    paictl("job", "submit", "job-2.yaml")
+    paictl("job", "submit", "job-1.yaml", "job-other.yaml")
+    paictl("cluster", "tick", "2m")
+    done = paictl("lab", "verify").out
+    assert "job-2 came before job-1" in done
+
+
 def test_reset_and_begin_anew_in_the_same_shell(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml")
     Path("notes.txt").write_text("mine")
@@ -310,6 +348,16 @@ def test_a_taken_name_leads_to_the_step_of_the_job(paictl: Paictl) -> None:
     paictl("job", "submit", "job-3.yaml", "--vc", "default")
     again = paictl("job", "submit", "job-3.yaml")
     assert "go back to the start of its step: paictl lab reset --step 2" in again.err
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_job_that_was_stopped_is_not_called_done(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    assert "its step is done; continue" in paictl("job", "submit", "job-2.yaml").err
+    paictl("job", "stop", "job-2")
+    again = paictl("job", "submit", "job-2.yaml").err
+    assert "lab: that job was stopped, and a name can be used only once" in again
+    assert "paictl lab reset --step 2" in again
 
 
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:

@@ -84,6 +84,26 @@ def test_a_step_that_was_neither_shown_nor_tried_has_not_failed(begin: Begin) ->
     assert standing(session)["second-waits"] is CheckStatus.FAILED
 
 
+def test_a_step_that_was_left_behind_has_failed(begin: Begin) -> None:
+    session, runner = begin("13")
+    for command in ("paictl job submit early.yaml late.yaml", "paictl node fail worker1", "paictl cluster tick 6m"):
+        commandlog.append(session.workspace.folder, runner(command))
+        session.settle()
+    after = standing(session)
+    assert (after["early-runs"], after["lost"]) == (CheckStatus.PASSED, CheckStatus.PASSED)
+    assert after["goes-on"] is CheckStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("number", "submits", "first"),
+    [("04", "job-2.yaml job-4.yaml", "quota-used"), ("07", "job-5.yaml job-7.yaml", "one-used")],
+)
+def test_the_jobs_of_two_steps_may_come_at_once(begin: Begin, number: str, submits: str, first: str) -> None:
+    session, runner = begin(number)
+    types(session, runner, f"paictl job submit {submits}")
+    assert standing(session)[first] is CheckStatus.PASSED
+
+
 def test_help_is_for_the_step_that_is_read_though_its_checks_have_passed(begin: Begin) -> None:
     session, runner = begin("02")
     step = session.lab.step("overfill")

@@ -39,6 +39,7 @@ def played(session: Session, runner: Runner) -> Observation:
         progress.lab(session.lab.id).predictions["told"] = "it waits"
     (session.workspace.files / "runs.csv").write_text(RUNS)
     (session.workspace.files / "master.csv").write_text('# ours\n\n"a", 10.0.0.1\n')
+    (session.workspace.files / "worker.csv").write_text("a,10.0.0.1\nb,10.0.0.2\n")
     (session.workspace.files / "config.yaml").write_text('"user": me\npassword:\n')
     return session.observation()
 
@@ -136,6 +137,12 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
         {"name": "master.csv", "hosts": {"a": "10.0.0.1"}},
         {"name": "master.csv", "hosts": {"b": "10.0.0.1"}},
         "not hold",
+    ),
+    (
+        "file",
+        {"name": "worker.csv", "hosts": {"a": "10.0.0.1", "b": "10.0.0.2"}},
+        {"name": "worker.csv", "hosts": {"a": "10.0.0.1"}},
+        "holds it",
     ),
     ("file", {"name": "config.yaml", "key": "user"}, {"name": "config.yaml", "key": "password"}, "not hold"),
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from paictl import i18n
 from paictl.cli.cluster.picture import By
 from paictl.cli.cluster.picture.marks import BAD_STYLE, HEADING, INDENT, Marks, clipped, cut, flow, padded
-from paictl.cli.console import localized
+from paictl.cli.console import clauses, localized
 from paictl.cli.segments import Line, Segment
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Picture, PromisedCell, PromiseState, VcPicture
@@ -58,7 +58,7 @@ def vc_cells(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
             [localized(i18n.counted("{count} job waiting", "{count} jobs waiting", vc.waiting))] if vc.waiting else []
         )
         name: Segment = (marks.style(vc.name), f" {marks.letter(vc.name)} ") if marks.by is By.VC else ("", "")
-        title: Line = [(HEADING, f"VC {cut(vc.name, 30)}"), name, ("", f"  {', '.join(words)}")]
+        title: Line = [(HEADING, f"VC {cut(vc.name, 30)}"), name, ("", f"  {clauses(words)}")]
         yield [segment for segment in title if segment[1]]
         if not vc.cells:
             continue
