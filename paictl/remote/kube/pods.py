@@ -103,8 +103,10 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
 
 def is_refusal(error: KubeError) -> bool:
     """Whether the API server refuses to change this one pod (a policy, annotations that are too long): others are not
-    concerned."""
-    return 400 <= error.status < 500 and error.status != 429
+    concerned. A webhook that is down may only be asked about pods of one tenant, and is reported as a fault of its own.
+    """
+    refused = 400 <= error.status < 500 and error.status != 429
+    return refused or (error.status == 500 and "failed calling webhook" in error.message)
 
 
 MEMBER_LOST: Final = "MemberLost"

@@ -16,6 +16,11 @@ from tests.unit.extender.harness import FakeServer, Harness, gang
 from tests.unit.extender.test_repair import away, lost
 
 TOO_LONG = KubeError("metadata.annotations: Too long: may not be more than 262144 bytes", status=422)
+NO_WEBHOOK = KubeError(
+    'Internal error occurred: failed calling webhook "w.example.org": connection refused',
+    status=500,
+    reason="InternalError",
+)
 
 
 class Strict(FakeServer):
@@ -23,13 +28,14 @@ class Strict(FakeServer):
 
     frozen: tuple[str, ...] = ()
     undeletable: tuple[str, ...] = ()
+    answer: KubeError = TOO_LONG
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         name = path.split("/")[6] if "/pods/" in path else ""
         if method == "PATCH" and name.startswith(self.frozen or ("-",)):
             self.calls.append(f"REFUSED {name}")
             self._bodies.append({})
-            raise TOO_LONG
+            raise self.answer
         if method == "DELETE" and name.startswith(self.undeletable or ("-",)):
             raise KubeError("a webhook says no", status=403)
         return super().request(method, path, body, **named)
@@ -58,9 +64,12 @@ def borrowed(harness: Harness) -> Json:
     return mine
 
 
+@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK])
 @pytest.mark.parametrize("frozen", ["borrower", "mine"])
-def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(strict: Harness, frozen: str) -> None:
-    server_of(strict).frozen = (frozen,)
+def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(
+    strict: Harness, frozen: str, answer: KubeError
+) -> None:
+    server_of(strict).frozen, server_of(strict).answer = (frozen,), answer
     borrowed(strict)
     strict.reconciler.reconcile()
     assert len(strict.evictions()) >= 1
