@@ -145,6 +145,7 @@ REFUSED: list[tuple[str, Json]] = [
             "paictl-service",
         )
     ),
+    ("write 1 or more", asking(terminationGracePeriodSeconds=0)),
     *(
         ("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other))
         for other in (
@@ -164,6 +165,8 @@ REFUSED: list[tuple[str, Json]] = [
 TAKEN: list[Json] = [
     base(),
     base(priorityClassName="paictl-test"),
+    base(terminationGracePeriodSeconds=0),
+    asking(terminationGracePeriodSeconds=1),
     asking(
         containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))],
         schedulerName="hivedscheduler",
@@ -299,10 +302,10 @@ def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:
         spaces.call("PATCH", path, {"spec": {"ephemeralContainers": [added]}}, "application/strategic-merge-patch+json")
 
 
-def placed(api: KubeApi) -> str:
+def placed(api: KubeApi, space: str = GUARDED, **spec: Any) -> str:
     """The path of a new pod that is bound with devices."""
-    made = create(api, asking())
-    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    made = create(api, asking(**spec), space)
+    path = f"/api/v1/namespaces/{space}/pods/{made['metadata']['name']}"
     about = {"name": made["metadata"]["name"], "annotations": {INFO: "{}", ISOLATION: "0"}}
     api.call("POST", f"{path}/binding", {"metadata": about, "target": {"kind": "Node", "name": "n0"}})
     return path
@@ -353,6 +356,14 @@ def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: Kub
     spaces.call("DELETE", ended, AT_ONCE, user=tenant)
     waiting = create(spaces, asking())["metadata"]["name"]
     spaces.call("DELETE", f"/api/v1/namespaces/{GUARDED}/pods/{waiting}", AT_ONCE, user=tenant)
+
+
+def test_a_pod_without_a_grace_period_is_forgotten_before_its_kubelet_has_ended_it(spaces: KubeApi) -> None:
+    """Why such pods are refused where policies guard the namespace."""
+    path = placed(spaces, OPEN, terminationGracePeriodSeconds=0)
+    spaces.call("DELETE", path)
+    with pytest.raises(ApiError, match="not found"):
+        spaces.get(path)
 
 
 @pytest.fixture

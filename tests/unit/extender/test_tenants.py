@@ -43,6 +43,14 @@ def test_a_grace_period_of_years_does_not_keep_lent_devices(harness: Harness) ->
     assert graces(harness) == [300]
 
 
+def test_a_victim_without_a_grace_period_is_there_until_its_kubelet_has_ended_it(harness: Harness) -> None:
+    """With 0 seconds the API server forgets it at once, and its devices would be given to another pod at once."""
+    lent(harness, 0)
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [1]
+
+
 def test_an_ordinary_grace_period_is_left_to_the_pod(harness: Harness) -> None:
     lent(harness, 120)
     harness.ask(gang("owner", 1, 4, "B")[0])
