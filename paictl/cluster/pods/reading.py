@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -43,6 +44,8 @@ MAX_ODD_KEYS: Final = 100
 then takes quadratic time. Python randomizes the hashes of strings, so those cannot be chosen."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
+OVERFLOW: Final = (2**63 - 1) // 10**9
+"""Seconds of the longest time that Kubernetes can count, 292 years."""
 _TEXT: Final = "tag:yaml.org,2002:str"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -144,9 +147,16 @@ def asks(pod: Mapping[str, Any]) -> bool:
 
 
 def ending(pod: Mapping[str, Any]) -> tuple[float, float]:
-    """The seconds that a pod's specification gives it for its end, and by when it has to end (0: it is not deleted)."""
-    grace, at = (pod.get("spec") or {}).get("terminationGracePeriodSeconds"), pod["metadata"].get("deletionTimestamp")
+    """The seconds that a pod's specification gives it for its end, and by when it has to end (0: it is not deleted).
+
+    Never, with a grace period so long that its end overflows: the API server then writes a time of the past, and
+    kubelets never stop the containers.
+    """
+    grace, about = (pod.get("spec") or {}).get("terminationGracePeriodSeconds"), pod["metadata"]
     seconds = float(grace) if isinstance(grace, int) else DEFAULT_GRACE
+    at, given = about.get("deletionTimestamp"), about.get("deletionGracePeriodSeconds")
+    if at and isinstance(given, int) and given > OVERFLOW:
+        return seconds, math.inf
     return seconds, datetime.fromisoformat(str(at)).timestamp() if at else 0.0
 
 

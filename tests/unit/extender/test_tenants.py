@@ -72,6 +72,23 @@ def test_who_is_ending_by_its_own_will_and_takes_years_is_told_again(
     assert graces(harness) == expected
 
 
+@pytest.mark.parametrize("written", ["1759-03-30T02:01:52Z", "2026-11-28T07:49:46Z", "1917-09-08T10:55:12Z"])
+def test_a_grace_period_with_which_the_time_overflows_does_not_keep_lent_devices(
+    harness: Harness, written: str
+) -> None:
+    """From 292 years on the API server writes any time, mostly one in the past: the pod seemed to go by itself."""
+    harness.now = datetime(2026, 11, 28, 7, 49, 46, tzinfo=UTC).timestamp()
+    made = copy.deepcopy(lent(harness, 10**10))
+    made["metadata"] |= {"deletionTimestamp": written, "deletionGracePeriodSeconds": 10**10}
+    harness.core.pod_changed(made)
+    harness.now += 600
+    harness.reconciler.reconcile()
+    assert not harness.core.health.hung
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [300]
+
+
 def rewritten(made: Json, devices: list[int], node: str, **asked: Any) -> Json:
     """A running pod after its owner has written another place, and perhaps other wishes, into its annotations."""
     out = copy.deepcopy(made)
