@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from paictl.placer import term
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from tests.unit.extender.harness import gang
 from tests.unit.placer.test_placing import PatchingServer, Placer
@@ -98,3 +101,21 @@ def test_a_gang_that_may_be_pinned_keeps_its_place_though_a_device_turns_bad(pla
     placer.now += 1
     placer.place()
     assert {name: placer.core.book.pods[f"uid-{name}"].info for name in held} == held
+
+
+def test_a_fault_in_a_round_does_not_end_the_placing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its thread nobody would be placed any more, and nobody would learn of it."""
+    faults, news = [KeyError("metadata")], threading.Event()
+    door = SimpleNamespace(core=SimpleNamespace(news=news), binder=SimpleNamespace(pin_soon=None), ended=False)
+    door.remaining = lambda: 60.0
+
+    def place(_core: object, _send: object) -> None:
+        news.set()  # the next round need not wait
+        if faults:
+            raise faults.pop()
+        door.ended = True
+
+    monkeypatch.setattr(term, "place_round", place)
+    news.set()
+    term.PlacerTerm._run(cast("Any", door))
+    assert door.ended
