@@ -33,6 +33,8 @@ MAX_TEXT: Final = 256 << 10
 MAX_OWN: Final = 128 << 10
 """Bytes of the annotations that a pod is created with. A binding adds the scheduler's, which for large gangs are as
 long, and beyond `MAX_TEXT` together the API server refuses to change the pod, and so to evict it."""
+MAX_POD: Final = 1 << 20
+"""Bytes of a whole pod. etcd refuses what has 1.5 MiB: then nobody can change or evict the pod any more."""
 MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
@@ -187,6 +189,14 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
                 i18n.text(
                     "its annotations have more than {most} bytes: it could not be evicted once it has its place",
                     most=MAX_OWN,
+                ),
+            )
+        if len(str(pod).encode(errors="surrogatepass")) > MAX_POD:
+            raise RequestError(
+                name,
+                "spec",
+                i18n.text(
+                    "the pod has more than {most} bytes: it could not be evicted once it has its place", most=MAX_POD
                 ),
             )
         check_devices(pod, reading.request, rules)
