@@ -91,6 +91,18 @@ def test_a_pin_that_was_not_taken_is_sent_again(placer: Unanswered) -> None:
     assert not placer.core.unsure
 
 
+@pytest.mark.parametrize("words", ["etcdserver: request is too large", 'failed calling webhook "w.example.org"'])
+def test_a_pin_that_etcd_or_a_webhook_refuses_holds_no_place_for_ever(placer: Unanswered, words: str) -> None:
+    """It was certainly not taken; its owner can have filled the pod up since it was read."""
+    placer.server.refuse["pin g-0"] = KubeError(words, status=500)
+    placer.create(gang("g", 1, 4))
+    placer.round()
+    assert not placer.core.unsure
+    placer.now += placer.core.options.deadline + 1
+    placer.reconciler.reconcile()
+    assert not placer.core.book.holds("uid-g-0")
+
+
 def test_a_gang_that_may_be_pinned_keeps_its_place_though_a_device_turns_bad(placer: Unanswered) -> None:
     sent(placer, "g", 2, NoAnswerError("connection reset"))
     held = {name: placer.core.book.pods[f"uid-{name}"].info for name in ("g-0", "g-1")}
