@@ -356,13 +356,16 @@ def priority_class(name: str) -> str:
 
 
 def priority_classes(priorities: Mapping[str, int]) -> list[Json]:
-    """The PriorityClasses: kube-scheduler's queue goes by them; who has to go for whom is the extender's to decide."""
+    """The PriorityClasses: kube-scheduler's queue goes by them; who has to go for whom is the extender's to decide.
+
+    None is below 0: kube-scheduler would evict such pods for any pod that names no class, with or without devices.
+    """
     return [
         {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": priority_class(name)},
-            "value": value,
+            "value": max(value, 0),
             "preemptionPolicy": "Never",
             "description": f"jobs of priority class {name}",
         }

@@ -79,7 +79,7 @@ class Binder:
             pods.bind(self.client, pod, binding.node, binding.annotations, min(pods.BIND, seconds))
             return ""
         except KubeError as error:
-            if error.status >= 500:  # it may have been written before its answer was lost
+            if error.status >= 500 and not pods.is_refusal(error):  # it may have been written
                 self.core.unanswered(ref)
             try:
                 return self._settle(binding, error)

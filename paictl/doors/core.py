@@ -422,9 +422,9 @@ class DoorCore:
         return entry.deleting and entry.leaves_by <= self.wall() + self.options.longest_grace
 
     def grace_of(self, entry: PodEntry) -> int | None:
-        """The grace period in seconds for the eviction of a pod that does not leave in time; None: its own."""
-        longest = self.options.longest_grace
-        return int(longest) if entry.deleting or entry.grace > longest else None
+        """Seconds for the eviction of a pod; None: its own. With 0 its devices would be free before it has ended."""
+        own, longest = None if entry.grace >= 1 else 1, self.options.longest_grace
+        return int(longest) if entry.deleting or entry.grace > longest else own
 
     def is_guarded(self, pod: Mapping[str, Any]) -> bool:
         """Whether admission policies guard a pod's namespace, so that only the scheduler can write its annotations."""

@@ -3,6 +3,7 @@ the network."""
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -28,6 +29,8 @@ from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.wire import PREEMPTED_FOR
 from paictl.units import Millis
+
+_LOGGER = logging.getLogger("paictl.doors")
 
 
 @frozen
@@ -157,6 +160,9 @@ class Reconciler:
             except NotServingError:
                 continue
             except PaictlError:  # the API server is away; the next round tries again
+                self._stop.wait(PERIOD)
+            except Exception:  # a fault of ours: without this thread nothing would be evicted or repaired any more
+                _LOGGER.exception("a round has ended early")
                 self._stop.wait(PERIOD)
 
     def reconcile(self) -> None:

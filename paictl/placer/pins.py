@@ -187,7 +187,7 @@ class Pinner(Binder):
             self.core.unanswered(ref)
             raise
         except KubeError as error:
-            if error.status >= 500:  # it may have been written before its answer was lost
+            if error.status >= 500 and not pods.is_refusal(error):  # it may have been written
                 self.core.unanswered(ref)
             if error.status not in (404, 409):
                 raise

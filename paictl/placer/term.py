@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ from paictl.scheduler.book import Preemption
 
 RECREATING: Final = frozenset({"Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """Controllers that make a new pod, with the gate on it, when theirs is deleted."""
+
+_LOGGER = logging.getLogger("paictl.doors")
 
 
 class PinReconciler(Reconciler):
@@ -121,6 +124,9 @@ class PlacerTerm(LeaderTerm):
             try:
                 place_round(self.core, self.binder.pin_soon)
             except (NotServingError, PaictlError):
+                self.core.news.wait(PERIOD)
+            except Exception:  # a fault of ours: without this thread nobody would ever be placed again
+                _LOGGER.exception("a round of placing has ended early")
                 self.core.news.wait(PERIOD)
 
 

@@ -226,7 +226,7 @@ def hived_pod(name: str, spec: Mapping[str, Any], *, scheduler: str = "hivedsche
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": isolation}],
     }
     metadata = {"name": name, "annotations": {SPEC: json.dumps(spec)}, **more.pop("metadata", {})}
-    body = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **more}
+    body = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 1, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 

@@ -242,7 +242,7 @@ def test_a_device_that_another_namespace_took_is_bad_until_it_is_free(up: Placer
     container = {"name": "c", "image": "none", "resources": {"claims": [{"name": "cells"}]}}
     spec = {
         "containers": [container],
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": 1,
         "resourceClaims": [{"name": "cells", "resourceClaimTemplateName": "gpus-1"}],
     }
     path = "/api/v1/namespaces/unguarded/pods"

@@ -50,7 +50,7 @@ def pod(name: str, vc: str, priority: str, size: int = 1, **more: Any) -> Json:
     if size > 1:
         labels |= {"paictl.io/group": name.rpartition("-")[0], "paictl.io/group-size": str(size)}
     container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 8}}}
-    spec = {"schedulerName": "hivedscheduler", "containers": [container], "terminationGracePeriodSeconds": 0, **more}
+    spec = {"schedulerName": "hivedscheduler", "containers": [container], "terminationGracePeriodSeconds": 1, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 

@@ -145,6 +145,7 @@ REFUSED: list[tuple[str, Json]] = [
             "paictl-service",
         )
     ),
+    ("write 1 or more", asking(terminationGracePeriodSeconds=0)),
     *(
         ("another scheduler would", asking(containers=[container(**limits("nvidia.com/gpu"))], **other))
         for other in (
@@ -164,6 +165,8 @@ REFUSED: list[tuple[str, Json]] = [
 TAKEN: list[Json] = [
     base(),
     base(priorityClassName="paictl-test"),
+    base(terminationGracePeriodSeconds=0),
+    asking(terminationGracePeriodSeconds=1),
     asking(
         containers=[container(env=[OURS, {"name": "A", "value": "b"}], **limits("nvidia.com/gpu"))],
         schedulerName="hivedscheduler",
@@ -291,6 +294,36 @@ def test_annotations_of_the_scheduler_are_changed_by_nobody_else(spaces: KubeApi
     spaces.patch(path, {"metadata": {"annotations": {"mine": "x"}}})
 
 
+@pytest.mark.parametrize("space", [GUARDED, OPEN])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"labels": {f"l{number}": "x" for number in range(101)}}},
+        {"metadata": {"finalizers": [f"example.org/f{number}" for number in range(21)]}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "K" * 1000, "name": "n", "uid": "u"}]}},
+        {"spec": {"tolerations": [{"key": f"k{number}", "operator": "Exists"} for number in range(101)]}},
+        {"spec": {"containers": [{"name": "c", "image": "i" * 1001}]}},
+    ],
+)
+def test_a_pod_with_its_devices_is_not_filled_up(spaces: KubeApi, space: str, change: Json) -> None:
+    """At the limit of etcd the API server refuses each change, that of an eviction, too."""
+    path = placed(spaces, space)
+    patch = "application/strategic-merge-patch+json"
+    with pytest.raises(ApiError, match="too large to be evicted"):
+        spaces.call("PATCH", path, change, patch)
+    spaces.call("PATCH", path, {"spec": {"containers": [{"name": "c", "image": "other"}]}}, patch)
+
+
+def test_a_pod_that_was_large_before_it_had_its_devices_can_be_changed(spaces: KubeApi) -> None:
+    """Kubernetes' own controllers do that, too: they take their finalizers away."""
+    pod = asking(initContainers=[container()])
+    pod["metadata"]["labels"] |= {f"l{number}": "x" for number in range(150)}
+    path = placed(spaces, GUARDED, pod)
+    spaces.patch(path, {"metadata": {"annotations": {"mine": "x"}, "labels": {"l1": "y"}}})
+    with pytest.raises(ApiError, match="too large to be evicted"):
+        spaces.patch(path, {"metadata": {"labels": {"one": "more"}}})
+
+
 def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:
     made = create(spaces, asking())
     path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}/ephemeralcontainers"
@@ -299,10 +332,10 @@ def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:
         spaces.call("PATCH", path, {"spec": {"ephemeralContainers": [added]}}, "application/strategic-merge-patch+json")
 
 
-def placed(api: KubeApi) -> str:
+def placed(api: KubeApi, space: str = GUARDED, pod: Json | None = None) -> str:
     """The path of a new pod that is bound with devices."""
-    made = create(api, asking())
-    path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
+    made = create(api, pod or asking(), space)
+    path = f"/api/v1/namespaces/{space}/pods/{made['metadata']['name']}"
     about = {"name": made["metadata"]["name"], "annotations": {INFO: "{}", ISOLATION: "0"}}
     api.call("POST", f"{path}/binding", {"metadata": about, "target": {"kind": "Node", "name": "n0"}})
     return path
@@ -353,6 +386,14 @@ def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: Kub
     spaces.call("DELETE", ended, AT_ONCE, user=tenant)
     waiting = create(spaces, asking())["metadata"]["name"]
     spaces.call("DELETE", f"/api/v1/namespaces/{GUARDED}/pods/{waiting}", AT_ONCE, user=tenant)
+
+
+def test_a_pod_without_a_grace_period_is_forgotten_before_its_kubelet_has_ended_it(spaces: KubeApi) -> None:
+    """Why such pods are refused where policies guard the namespace."""
+    path = placed(spaces, OPEN, asking(terminationGracePeriodSeconds=0))
+    spaces.call("DELETE", path)
+    with pytest.raises(ApiError, match="not found"):
+        spaces.get(path)
 
 
 @pytest.fixture

@@ -220,3 +220,16 @@ def test_labels_and_taints_of_nodes_come_and_go_beside_those_of_others(
         assert not [key for key in about.get("annotations") or () if key.startswith("paictl.io/")]
     finally:
         api.call("DELETE", path)
+
+
+def test_a_priority_class_whose_value_has_changed_is_made_again(api: KubeApi, plane: ControlPlane) -> None:
+    """Kubernetes lets no value change: without that, a cluster would keep classes of an older version."""
+    client, path = connect(plane.kubeconfig, "x"), "/apis/scheduling.k8s.io/v1/priorityclasses/paictl-trial"
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "paictl-trial"}}
+    applier = Applier(client, Kinds(client))
+    for value in (-1, 0):
+        wanted = {**body, "value": value, "preemptionPolicy": "Never"}
+        applier.check([wanted], lambda: None)
+        applier.apply([wanted], lambda: None)
+        assert api.get(path)["value"] == value
+    api.call("DELETE", path)

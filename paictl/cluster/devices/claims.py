@@ -81,7 +81,11 @@ def read_claim(body: Mapping[str, Any]) -> ResourceClaim:
     results = None
     if allocation is not None:
         rows = (allocation.get("devices") or {}).get("results") or ()
-        results = tuple(Result(str(row["request"]), (row["driver"], row["pool"], row["device"])) for row in rows)
+        results = tuple(
+            Result(str(row["request"]), (row["driver"], row["pool"], row["device"]))
+            for row in rows
+            if not row.get("adminAccess")  # it only watches the device, which others can have meanwhile
+        )
     owner: Mapping[str, Any] = next(
         (reference for reference in about.get("ownerReferences") or () if reference.get("controller")), {}
     )

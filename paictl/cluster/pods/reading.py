@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -32,6 +33,8 @@ MAX_TEXT: Final = 256 << 10
 MAX_OWN: Final = 128 << 10
 """Bytes of the annotations that a pod is created with. A binding adds the scheduler's, which for large gangs are as
 long, and beyond `MAX_TEXT` together the API server refuses to change the pod, and so to evict it."""
+MAX_POD: Final = 1 << 20
+"""Bytes of a whole pod. etcd refuses what has 1.5 MiB: then nobody can change or evict the pod any more."""
 MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
@@ -43,6 +46,8 @@ MAX_ODD_KEYS: Final = 100
 then takes quadratic time. Python randomizes the hashes of strings, so those cannot be chosen."""
 DEFAULT_GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod for its end if its specification does not say."""
+OVERFLOW: Final = (2**63 - 1) // 10**9
+"""Seconds of the longest time that Kubernetes can count, 292 years."""
 _TEXT: Final = "tag:yaml.org,2002:str"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -130,6 +135,14 @@ def _is_overfull(noted: Mapping[str, Any]) -> bool:
     return size > MAX_OWN or (4 * size > MAX_OWN and sum(len(str(word).encode()) for word in noted.values()) > MAX_OWN)
 
 
+def _size(pod: Mapping[str, Any]) -> int:
+    """Bytes of a pod, as JSON; etcd has it in somewhat fewer."""
+    try:
+        return len(orjson.dumps(pod, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:  # no API server sent it: it is from a file that somebody has written
+        return len(str(pod))
+
+
 def asks(pod: Mapping[str, Any]) -> bool:
     """Whether a pod means this scheduler: by annotation, by label, by the marker resource, or by the place it has."""
     noted = noted_on(pod)
@@ -144,9 +157,16 @@ def asks(pod: Mapping[str, Any]) -> bool:
 
 
 def ending(pod: Mapping[str, Any]) -> tuple[float, float]:
-    """The seconds that a pod's specification gives it for its end, and by when it has to end (0: it is not deleted)."""
-    grace, at = (pod.get("spec") or {}).get("terminationGracePeriodSeconds"), pod["metadata"].get("deletionTimestamp")
+    """The seconds that a pod's specification gives it for its end, and by when it has to end (0: it is not deleted).
+
+    Never, with a grace period so long that its end overflows: the API server then writes a time of the past, and
+    kubelets never stop the containers.
+    """
+    grace, about = (pod.get("spec") or {}).get("terminationGracePeriodSeconds"), pod["metadata"]
     seconds = float(grace) if isinstance(grace, int) else DEFAULT_GRACE
+    at, given = about.get("deletionTimestamp"), about.get("deletionGracePeriodSeconds")
+    if at and isinstance(given, int) and given > OVERFLOW:
+        return seconds, math.inf
     return seconds, datetime.fromisoformat(str(at)).timestamp() if at else 0.0
 
 
@@ -177,6 +197,14 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
                 i18n.text(
                     "its annotations have more than {most} bytes: it could not be evicted once it has its place",
                     most=MAX_OWN,
+                ),
+            )
+        if _size(pod) > MAX_POD:
+            raise RequestError(
+                name,
+                "spec",
+                i18n.text(
+                    "the pod has more than {most} bytes: it could not be evicted once it has its place", most=MAX_POD
                 ),
             )
         check_devices(pod, reading.request, rules)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import socket
 import threading
 import time
@@ -105,9 +106,14 @@ class LeaderElector:
         except PaictlError as error:
             self.problem = str(error)
         leads = self.remaining > 0
-        if leads != self._leads:
-            self._leads = leads
+        if leads == self._leads:
+            return
+        self._leads = leads
+        try:
             (self.gained if leads else self.lost)()
+        except Exception as error:  # without this thread the process would never lead again: the next step tries again
+            self._leads = False
+            self.problem = f"cannot {'begin' if leads else 'cease'} to lead: {type(error).__name__}: {error}"
 
     def attempt(self) -> bool:
         """Take or renew the lease; whether we hold it now."""
@@ -194,7 +200,9 @@ class Leadership:
         self._end = end
         self._elector: LeaderElector | None = None
         if lease is not None:
-            identity = f"{socket.gethostname()}-{os.getpid()}"
+            # A container that starts again has the host name and number of the one that was killed, but must not
+            # inherit its lease: what that one has sent last may not have been carried out yet.
+            identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
             self._elector = LeaderElector(client, lease, identity, gained=begin, lost=end, terms=terms)
 
     def remaining(self) -> float:

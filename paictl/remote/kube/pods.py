@@ -101,10 +101,15 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
     return True
 
 
+_OF_ONE_POD: Final = ("failed calling webhook", "request is too large")
+
+
 def is_refusal(error: KubeError) -> bool:
     """Whether the API server refuses to change this one pod (a policy, annotations that are too long): others are not
-    concerned."""
-    return 400 <= error.status < 500 and error.status != 429
+    concerned. It reports as faults of its own that a webhook, perhaps of one tenant, is down, and what etcd refuses.
+    """
+    refused = 400 <= error.status < 500 and error.status != 429
+    return refused or (error.status == 500 and any(words in error.message for words in _OF_ONE_POD))
 
 
 MEMBER_LOST: Final = "MemberLost"

@@ -13,6 +13,7 @@ from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.kubernetes.services.applying import refuse_rivals
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError
+from paictl.controller.manifests import priority_classes
 from paictl.server.serving import ServerSettings, check
 from paictl.server.tasks.access import site_of
 from paictl.workload.job import PRIORITIES
@@ -54,7 +55,8 @@ def test_priority_classes_are_those_of_jobs(catalogue: Catalogue) -> None:
         one.name: one.body for one in catalogue["no devices"]["cluster-configuration"] if one.kind == "PriorityClass"
     }
     jobs = {name: body["value"] for name, body in found.items() if name != "paictl-service"}
-    assert jobs == {f"paictl-{name}": value for name, value in PRIORITIES.items()}
+    assert jobs == {f"paictl-{name}": max(value, 0) for name, value in PRIORITIES.items()}
+    assert jobs == {body["metadata"]["name"]: body["value"] for body in priority_classes(PRIORITIES)}
     assert all(body["preemptionPolicy"] == "Never" for name, body in found.items() if name in jobs)
     assert found["paictl-service"]["value"] > max(jobs.values())
 

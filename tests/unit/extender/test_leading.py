@@ -8,8 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from paictl.doors import housekeeping
 from paictl.doors.binder import MARGIN
+from paictl.doors.core import DoorCore
 from paictl.doors.gangs import AFTER
+from paictl.scheduler.book import Preemption
 from tests.unit.extender.harness import Harness, gang
 from tests.unit.extender.test_gangs import come, pass_time
 from tests.unit.extender.test_repair import away, begun
@@ -99,6 +102,24 @@ def test_the_loop_does_not_even_look_while_it_does_not_lead(harness: Harness, du
     harness.reconciler._run()
     assert rounds == []
     assert harness.server.calls == before
+
+
+def test_a_fault_in_a_round_does_not_end_the_loop(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its thread nothing would be evicted, repaired or released any more, and nobody would learn of it."""
+    preemption(harness)
+    faults = [KeyError("metadata")]
+
+    def preemptions(core: DoorCore) -> list[Preemption]:
+        harness.core.work.set()  # the next round need not wait
+        if faults:
+            raise faults.pop()
+        harness.reconciler.stop()
+        return core.book.preemptions()
+
+    monkeypatch.setattr(housekeeping, "preemptions", preemptions)
+    monkeypatch.setattr(harness.reconciler._stop, "wait", lambda _: False)
+    harness.reconciler._run()
+    assert faults == []
 
 
 def test_the_rest_of_a_gang_is_left_to_who_leads_by_then(harness: Harness) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from paictl.doors.table import pod_ref
 from paictl.extender.verbs import candidates, filter_nodes
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
 from paictl.remote.kube import budgets
-from paictl.remote.kube.client import KubeError
+from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.errors import RequestError
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness, gang, pod
@@ -317,6 +319,20 @@ def test_what_an_eviction_takes_from_a_budget(
     client: Any = harness.server
     wanted = [("default", "one", one["metadata"]["uid"]), ("default", "other", "uid-other")]
     assert budgets.overdrawn(client, wanted).keys() == (set(wanted) if counted else set())
+
+
+def test_a_tenant_with_thousands_of_budgets_delays_no_evictions_of_others() -> None:
+    """Each attempt at a gang of its own would read them all, and nothing else is evicted meanwhile."""
+    pages: list[str] = []
+
+    def listed(path: str) -> Iterator[tuple[str, list[Json]]]:
+        while len(pages) < 100:
+            pages.append(path)
+            yield "1", [{"metadata": {"name": f"b{len(pages)}"}, "status": {"disruptionsAllowed": 5}}]
+
+    client: Any = SimpleNamespace(list=listed)
+    assert budgets.overdrawn(client, [("default", "one", "uid-one"), ("default", "other", "uid-other")]) == {}
+    assert len(pages) == 1
 
 
 def test_an_eviction_that_the_server_cannot_carry_out_keeps_no_other_waiting(harness: Harness) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.pods.reading import MAX_OWN
+from paictl.cluster.pods.reading import MAX_OWN, MAX_POD
 from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
 from paictl.doors.reconciler import Reconciler
@@ -16,6 +16,13 @@ from tests.unit.extender.harness import FakeServer, Harness, gang
 from tests.unit.extender.test_repair import away, lost
 
 TOO_LONG = KubeError("metadata.annotations: Too long: may not be more than 262144 bytes", status=422)
+TOO_LARGE = KubeError("etcdserver: request is too large", status=500)
+"""A pod that its owner has filled up to the limit of etcd, with environment variables for instance."""
+NO_WEBHOOK = KubeError(
+    'Internal error occurred: failed calling webhook "w.example.org": connection refused',
+    status=500,
+    reason="InternalError",
+)
 
 
 class Strict(FakeServer):
@@ -23,13 +30,14 @@ class Strict(FakeServer):
 
     frozen: tuple[str, ...] = ()
     undeletable: tuple[str, ...] = ()
+    answer: KubeError = TOO_LONG
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Json:
         name = path.split("/")[6] if "/pods/" in path else ""
         if method == "PATCH" and name.startswith(self.frozen or ("-",)):
             self.calls.append(f"REFUSED {name}")
             self._bodies.append({})
-            raise TOO_LONG
+            raise self.answer
         if method == "DELETE" and name.startswith(self.undeletable or ("-",)):
             raise KubeError("a webhook says no", status=403)
         return super().request(method, path, body, **named)
@@ -58,9 +66,12 @@ def borrowed(harness: Harness) -> Json:
     return mine
 
 
+@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK, TOO_LARGE])
 @pytest.mark.parametrize("frozen", ["borrower", "mine"])
-def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(strict: Harness, frozen: str) -> None:
-    server_of(strict).frozen = (frozen,)
+def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(
+    strict: Harness, frozen: str, answer: KubeError
+) -> None:
+    server_of(strict).frozen, server_of(strict).answer = (frozen,), answer
     borrowed(strict)
     strict.reconciler.reconcile()
     assert len(strict.evictions()) >= 1
@@ -134,6 +145,16 @@ def test_a_pod_that_could_not_be_evicted_gets_no_place(strict: Harness, filler: 
     assert f"more than {MAX_OWN} bytes" in str(answer.hopeless)
     made["metadata"]["annotations"]["notes"] = "x" * 1000
     assert strict.ask(made).names
+
+
+@pytest.mark.parametrize("filler", ["x" * MAX_POD, "\U0001f600" * (MAX_POD // 4)])
+def test_a_pod_that_etcd_would_let_nobody_change_gets_no_place(strict: Harness, filler: str) -> None:
+    """Neither an eviction nor a deletion with a grace period is taken then."""
+    (made,) = gang("g", 1, 4)
+    made["spec"]["containers"][0]["env"] = [{"name": "FILLER", "value": filler}]
+    answer = strict.ask(made)
+    assert not answer.names
+    assert f"more than {MAX_POD} bytes" in str(answer.hopeless)
 
 
 def test_a_pod_that_is_filled_up_before_its_binding_loses_its_place(strict: Harness) -> None:

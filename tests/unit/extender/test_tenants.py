@@ -43,6 +43,14 @@ def test_a_grace_period_of_years_does_not_keep_lent_devices(harness: Harness) ->
     assert graces(harness) == [300]
 
 
+def test_a_victim_without_a_grace_period_is_there_until_its_kubelet_has_ended_it(harness: Harness) -> None:
+    """With 0 seconds the API server forgets it at once, and its devices would be given to another pod at once."""
+    lent(harness, 0)
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [1]
+
+
 def test_an_ordinary_grace_period_is_left_to_the_pod(harness: Harness) -> None:
     lent(harness, 120)
     harness.ask(gang("owner", 1, 4, "B")[0])
@@ -62,6 +70,23 @@ def test_who_is_ending_by_its_own_will_and_takes_years_is_told_again(
     harness.ask(gang("owner", 1, 4, "B")[0])
     harness.reconciler.reconcile()
     assert graces(harness) == expected
+
+
+@pytest.mark.parametrize("written", ["1759-03-30T02:01:52Z", "2026-11-28T07:49:46Z", "1917-09-08T10:55:12Z"])
+def test_a_grace_period_with_which_the_time_overflows_does_not_keep_lent_devices(
+    harness: Harness, written: str
+) -> None:
+    """From 292 years on the API server writes any time, mostly one in the past: the pod seemed to go by itself."""
+    harness.now = datetime(2026, 11, 28, 7, 49, 46, tzinfo=UTC).timestamp()
+    made = copy.deepcopy(lent(harness, 10**10))
+    made["metadata"] |= {"deletionTimestamp": written, "deletionGracePeriodSeconds": 10**10}
+    harness.core.pod_changed(made)
+    harness.now += 600
+    harness.reconciler.reconcile()
+    assert not harness.core.health.hung
+    harness.ask(gang("owner", 1, 4, "B")[0])
+    harness.reconciler.reconcile()
+    assert graces(harness) == [300]
 
 
 def rewritten(made: Json, devices: list[int], node: str, **asked: Any) -> Json:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from paictl.placer import term
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from tests.unit.extender.harness import gang
 from tests.unit.placer.test_placing import PatchingServer, Placer
@@ -88,6 +91,18 @@ def test_a_pin_that_was_not_taken_is_sent_again(placer: Unanswered) -> None:
     assert not placer.core.unsure
 
 
+@pytest.mark.parametrize("words", ["etcdserver: request is too large", 'failed calling webhook "w.example.org"'])
+def test_a_pin_that_etcd_or_a_webhook_refuses_holds_no_place_for_ever(placer: Unanswered, words: str) -> None:
+    """It was certainly not taken; its owner can have filled the pod up since it was read."""
+    placer.server.refuse["pin g-0"] = KubeError(words, status=500)
+    placer.create(gang("g", 1, 4))
+    placer.round()
+    assert not placer.core.unsure
+    placer.now += placer.core.options.deadline + 1
+    placer.reconciler.reconcile()
+    assert not placer.core.book.holds("uid-g-0")
+
+
 def test_a_gang_that_may_be_pinned_keeps_its_place_though_a_device_turns_bad(placer: Unanswered) -> None:
     sent(placer, "g", 2, NoAnswerError("connection reset"))
     held = {name: placer.core.book.pods[f"uid-{name}"].info for name in ("g-0", "g-1")}
@@ -98,3 +113,21 @@ def test_a_gang_that_may_be_pinned_keeps_its_place_though_a_device_turns_bad(pla
     placer.now += 1
     placer.place()
     assert {name: placer.core.book.pods[f"uid-{name}"].info for name in held} == held
+
+
+def test_a_fault_in_a_round_does_not_end_the_placing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its thread nobody would be placed any more, and nobody would learn of it."""
+    faults, news = [KeyError("metadata")], threading.Event()
+    door = SimpleNamespace(core=SimpleNamespace(news=news), binder=SimpleNamespace(pin_soon=None), ended=False)
+    door.remaining = lambda: 60.0
+
+    def place(_core: object, _send: object) -> None:
+        news.set()  # the next round need not wait
+        if faults:
+            raise faults.pop()
+        door.ended = True
+
+    monkeypatch.setattr(term, "place_round", place)
+    news.set()
+    term.PlacerTerm._run(cast("Any", door))
+    assert door.ended

@@ -120,6 +120,45 @@ def test_a_lease_is_taken_only_when_it_has_not_changed_for_its_whole_duration(el
     assert elections.changes[-1] == "-a"
 
 
+@pytest.mark.parametrize("error", [NoAnswerError("it restarts"), KeyError("metadata")])
+def test_who_cannot_begin_to_lead_says_so_and_tries_again(elections: Elections, error: Exception) -> None:
+    """The thread of the election would have ended, with the lease in its hands or not, and nobody have led again."""
+    failures = [error]
+
+    def begin() -> None:
+        if failures:
+            raise failures.pop()
+        elections.changes.append("+a")
+
+    elections.a.gained = begin
+    elections.round(elections.a)
+    assert "cannot begin to lead" in elections.a.problem
+    elections.now += 1.5
+    assert elections.round(elections.a) == 8
+    assert (elections.changes, elections.a.problem) == (["+a"], "")
+    elections.round(elections.a)
+    assert elections.changes == ["+a"], "it begins once"
+
+
+def test_a_process_that_was_killed_and_started_again_waits_like_any_other() -> None:
+    """In a pod it has the same host name and number. What the killed one has sent may still be carried out."""
+    leases, begun = Leases(), threading.Event()
+    first = Leadership(cast("Any", leases), ("space", "name"), begun.set, begun.clear, LeaseTimes(8, 0.01))
+    first.start()
+    assert begun.wait(20)
+    killed = copy.deepcopy(leases.lease)
+    first.stop()
+    assert killed is not None
+    leases.lease, leases.version = killed, int(killed["metadata"]["resourceVersion"])
+    begun.clear()
+    second = Leadership(cast("Any", leases), ("space", "name"), begun.set, begun.clear, LeaseTimes(8, 0.01))
+    second.start()
+    assert not begun.wait(0.2)
+    assert second.holder == killed["spec"]["holderIdentity"]
+    assert second.remaining() <= 0
+    second.stop()
+
+
 def test_without_a_lease_a_process_leads_from_start_to_stop() -> None:
     told: list[str] = []
     alone = Leadership(cast("Any", None), None, lambda: told.append("begin"), lambda: told.append("end"))

@@ -107,7 +107,7 @@ class Applier:
 
     def _try(self, resource: Resource, body: Json, *, take_over: bool) -> None:
         path = resource.path_of(body)
-        if body["kind"] == "Job" and self._outdated(path, body):  # its pods cannot change: it will be another Job
+        if self._outdated(path, body):
             about = {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-check"}
             body = {**body, "metadata": about}
             path = resource.path_of(body)
@@ -116,8 +116,14 @@ class Applier:
             taint(self._client, path, live, taints_of(body), dry_run=True)
 
     def _outdated(self, path: str, body: Json) -> bool:
-        live = find(self._client, path)
-        return live is not None and _hash(live) != _hash(body)
+        """Whether an object has to be made again, since Kubernetes never lets it change: the pods of a Job, a priority.
+
+        Pods keep the priority with which they were created.
+        """
+        live = find(self._client, path) if body["kind"] in ("Job", "PriorityClass") else None
+        if live is None:
+            return False
+        return _hash(live) != _hash(body) if body["kind"] == "Job" else live.get("value") != body["value"]
 
     def apply(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
         """Apply objects in order, each kind of ours waited for until it can be used; `alive` is called in between."""
@@ -129,7 +135,7 @@ class Applier:
             path = resource.path_of(body)
             if body["kind"] == NODE and find(self._client, path) is None:
                 continue
-            if body["kind"] == "Job" and self._outdated(path, body):
+            if self._outdated(path, body):
                 self.remove(Item.of(body))
             try:
                 live = apply(self._client, path, untainted(body), force=take_over)

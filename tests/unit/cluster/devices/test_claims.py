@@ -111,6 +111,20 @@ def test_a_device_that_another_claim_holds_is_never_given_away(server: PlayedSer
     assert process.write(pod("q", "b"), "w1", (3,), 5) == ""
 
 
+def test_a_claim_that_only_watches_devices_holds_none(server: PlayedServer) -> None:
+    """A monitor's claim with adminAccess names all devices of a node, and pods have them at the same time."""
+    monitor = server.add("monitor", "exporter", 4, adminAccess=True)
+    rows = [
+        {"request": "r0", "driver": CLASS, "pool": "w1", "device": f"gpu-{at}", "adminAccess": True} for at in range(4)
+    ]
+    monitor["status"] = {"allocation": {"devices": {"results": rows}}, "reservedFor": [{"uid": "exporter"}]}
+    server.add("a", "p", 1)
+    process = begin(server)
+    assert process.bad_on("w1", lambda uid: uid == "p") == {}
+    assert process.write(pod("p", "a"), "w1", (2,), 5) == ""
+    assert process.ledger.doubled() == []
+
+
 def test_a_claim_in_use_is_not_touched(server: PlayedServer) -> None:
     claim = server.add("a", "p", 1)
     process = begin(server)
