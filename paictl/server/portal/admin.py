@@ -131,8 +131,8 @@ def nodes(call: Call) -> Answer:
 
 def change_node(call: Call) -> Answer:
     """Cordon or uncordon a node."""
-    wish = str(call.fields().get("change", ""))
-    change = next((change for change in _CHANGES if change.value == wish), None)
+    chosen = str(call.fields().get("change", ""))
+    change = next((change for change in _CHANGES if change.value == chosen), None)
     if change is None:
         raise bad("cordon or uncordon")
     change_nodes(call.cluster, [call.path["node"]], change)
@@ -161,8 +161,8 @@ def _services(call: Call, error: str = "", hint: str = "") -> Answer:
 
 def act(call: Call) -> Answer:
     """Start, stop or restart a service."""
-    wish = str(call.fields().get("action", ""))
-    action = next((action for action in _ACTIONS if action.value == wish), None)
+    chosen = str(call.fields().get("action", ""))
+    action = next((action for action in _ACTIONS if action.value == chosen), None)
     if action is None:
         raise bad("start, stop or restart")
     try:
