@@ -18,6 +18,7 @@ from typing import Any, Final
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.plan.events import Event, PhaseDone, PhaseSkipped, RunEnded, from_data, to_data
 
 RUN: Final = "run.json"
@@ -79,7 +80,7 @@ def begin_run(
     stamp = at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
     shown = _starred(request, hidden)
     data = {"kind": kind, "at": at.isoformat(), "fingerprint": fingerprint(kind, shown), "wish": shown}
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    written = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     for number in range(1000):
         path = root / f"{stamp}-{kind}{f'-{number}' if number else ''}"
         try:
@@ -88,13 +89,12 @@ def begin_run(
         except FileExistsError:
             continue
         except OSError as error:
-            raise PaictlError(
-                f"cannot be created: {error.strerror}", where=str(path), hint="free space, or rights"
-            ) from None
-        write_together(path, {RUN: text}, mode=0o600)
+            message = text("cannot be created: {reason}", reason=error.strerror)
+            raise PaictlError(message, where=str(path), hint="check free space and permissions") from None
+        write_together(path, {RUN: written}, mode=0o600)
         (path / EVENTS).touch(mode=0o600)
         return RunFolder(path, hidden)
-    raise PaictlError("there are too many runs of this second", where=str(root), hint="try again")
+    raise PaictlError("too many runs were started within this second", where=str(root), hint="try again")
 
 
 def unfinished_run(
@@ -123,8 +123,8 @@ def forget_runs(root: Path, kind: str, *, keep: int) -> None:
 
 def fingerprint(kind: str, request: Mapping[str, Any]) -> str:
     """The same for the same request, which holds no secret any more: a short one could be guessed from its digest."""
-    text = json.dumps([kind, request], sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    data = json.dumps([kind, request], sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(data.encode()).hexdigest()
 
 
 def _starred(value: Any, secrets: frozenset[str]) -> Any:
