@@ -58,7 +58,7 @@ def vc_cells(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
             [localized(i18n.counted("{count} job waiting", "{count} jobs waiting", vc.waiting))] if vc.waiting else []
         )
         name: Segment = (marks.style(vc.name), f" {marks.letter(vc.name)} ") if marks.by is By.VC else ("", "")
-        title: Line = [(HEADING, f"VC {cut(vc.name, 30)}"), name, ("", f"  {', '.join(words)}")]
+        title: Line = [(HEADING, f"VC {cut(vc.name, 30)}"), name, ("", "  " + localized(", ").join(words))]
         yield [segment for segment in title if segment[1]]
         if not vc.cells:
             continue
