@@ -281,6 +281,7 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
                     "number": version.number,
                     "time": rfc3339(version.at),
                     "message": version.message,
+                    "author": version.author,
                     "files": sorted(version.files),
                 }
                 for version in versions
@@ -290,16 +291,18 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     elif not versions:
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
+        known = any(version.author for version in versions)  # on this machine nobody signs in
         rows = [
             (
                 version.number,
                 clock_text(version.at),
+                *((version.author or "-",) if known else ()),
                 console.localized(version.message),
                 ", ".join(sorted(version.files)),
             )
             for version in versions
         ]
-        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
+        write_table(("VERSION", "TIME", *(("PUSHED BY",) if known else ()), "MESSAGE", "FILES"), rows)
 
 
 def rollback(

@@ -187,10 +187,11 @@ def begin(_call: Call) -> Answer:
 def history(call: Call) -> Answer:
     """All versions, the newest first."""
     versions = list(reversed(call.cluster.configurations()))
+    authors = any(version.author for version in versions)
     return page(
         call,
         "admin/configuration.html",
-        {"title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions},
+        {"title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions, "authors": authors},
     )
 
 
