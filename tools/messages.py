@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from paictl.config.linting.rules import all_rules
@@ -34,14 +34,14 @@ def missing(folder: Path) -> Iterator[tuple[Path, int, str]]:
                 yield path, node.lineno, english
 
 
-SPEAKS = ("cli", "config", "operate")
+SPEAKS = ("cli", "cluster/embedded", "config", "deploy", "lab", "operate", "plan", "service")
 """Packages below paictl/ in which whatever an error or the console says is read by people."""
 SAY = frozenset({"confirm", "error", "info", "outcome", "warning"})
 """Functions of the console that take a message."""
 INTERNAL = frozenset({"AssertionError", "InvariantError", "KeyError", "TypeError", "ValueError"})
 """Errors that no person reads."""
-COMMAND = re.compile(r"(paictl|kubectl) |-|\s|[\w.\[\]{}-]*$")
-"""How a hint begins that is a command line or an example, or all of a word or path: the same in every language."""
+COMMAND = re.compile(r"(paictl|kubectl) |https://|-|\s|[\w.\[\]{}-]*$")
+"""How a hint begins that is a command line, an address, an example, or all of a word or path: it has no translation."""
 
 
 def bare(folder: Path) -> Iterator[tuple[Path, int, str]]:
@@ -50,17 +50,29 @@ def bare(folder: Path) -> Iterator[tuple[Path, int, str]]:
     entries = catalogue("zh")._entries
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign):
+                yield from ((path, line, words) for line, words in _english(_hint(node), entries))
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name not in SAY and (name in INTERNAL or not name.endswith("Error")):
                 continue
             told = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in ("message", "hint"))]
-            for words in (one for part in told for one in _choices(part)):
-                known = isinstance(words, ast.Constant) and words.value in entries
-                literal = _literal(words)
-                if not known and len(re.findall(r"[A-Za-z]{2,}", literal)) > 1 and not COMMAND.match(literal):
-                    yield path, words.lineno, ast.unparse(words)
+            yield from ((path, line, words) for line, words in _english(told, entries))
+
+
+def _english(parts: Iterable[ast.expr], entries: Container[str]) -> Iterator[tuple[int, str]]:
+    """Line and source of each text that these expressions may be and the catalogue does not have."""
+    for words in (choice for part in parts for choice in _choices(part)):
+        known = isinstance(words, ast.Constant) and words.value in entries
+        literal = _literal(words)
+        if not known and len(re.findall(r"[A-Za-z]{2,}", literal)) > 1 and not COMMAND.match(literal):
+            yield words.lineno, ast.unparse(words)
+
+
+def _hint(node: ast.Assign) -> list[ast.expr]:
+    """What is assigned to the variable `hint`, which an error takes later."""
+    return [node.value] if any(isinstance(to, ast.Name) and to.id == "hint" for to in node.targets) else []
 
 
 def _choices(node: ast.expr) -> Iterator[ast.expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paictl.i18n import Text, text
 
+_LISTS = "-m master.csv -w worker.csv -c config.yaml"
 _LEAVE = text("{command}, which leaves the lab's shell", command="exit")
 
 SYNONYMS: dict[str, str | Text] = {
@@ -107,10 +108,21 @@ SYNONYMS: dict[str, str | Text] = {
     "lab test": "paictl lab verify",
     "scheduler simulate": "paictl sim run",
     "sim simulate": "paictl sim run",
+    # OpenPAI's paictl.py, of all its versions (docs/from-openpai.md)
+    "check": text("{one} or {other}", one="paictl config validate DIR", other=f"paictl deploy check {_LISTS}"),
+    "cluster generate-configuration": f"paictl config generate {_LISTS} -o DIR",
+    "cluster k8s-bootup": f"paictl deploy apply {_LISTS}",
+    "cluster k8s-clean": f"paictl deploy reset {_LISTS}",
+    "cluster k8s-set-env": "paictl cluster add NAME",
+    "config external-config-update": "paictl config push -p DIR",
+    "layout": f"paictl config generate {_LISTS} -o DIR",
+    "machine": text("{one} or {other}", one="paictl node add, paictl node remove", other="paictl node list"),
+    "utility": text("{one} or {other}", one="paictl node run, paictl node copy", other="paictl node ssh"),
 }
 """From the words after ``paictl`` to what is to be typed."""
 
 OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "-c": ("--cluster",),  # OpenPAI's kubeconfig
     "-f": ("--path",),
     "--address": ("--listen",),
     "--assume-yes": ("--yes",),
@@ -125,6 +137,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--format": ("--output",),
     "--host": ("--listen",),
     "--hosts": ("--nodes",),
+    "--kube-config-path": ("--cluster",),
     "--kubeconfig": ("--cluster",),
     "--language": ("--lang",),
     "--locale": ("--lang",),

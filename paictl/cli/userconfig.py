@@ -121,7 +121,7 @@ def _content(file: Path, _stamp: tuple[int, int]) -> dict[str, Any]:
         if isinstance(value, dict):
             continue
         if key not in EVERYWHERE:
-            hint = did_you_mean(key, EVERYWHERE) or f"keys for all commands: {', '.join(EVERYWHERE)}"
+            hint = did_you_mean(key, EVERYWHERE) or text("keys for all commands: {keys}", keys=", ".join(EVERYWHERE))
             raise PaictlError(text("unknown key {key!r}", key=key), where=str(file), hint=hint)
         if not isinstance(value, EVERYWHERE[key]):
             wanted = "true or false" if EVERYWHERE[key] is bool else "a text"

@@ -41,7 +41,7 @@ def meant_job(keys: Sequence[str], key: str) -> str:
     user, _, name = key.partition("~")
     others = [other for other in keys if other.partition("~")[2] == name]
     if others:
-        return f"did you mean {listed(others, 3)}?"
+        return text("did you mean {likely}?", likely=listed(others, 3))
     own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
     return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
 

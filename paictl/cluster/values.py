@@ -423,6 +423,8 @@ class ConfigVersion:
     at: datetime
     message: str
     files: Mapping[str, str]
+    author: str = ""
+    """The user who pushed, as the API server knows them; empty on this machine, and for versions of older paictl."""
 
 
 class EventKind(StrEnum):

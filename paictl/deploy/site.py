@@ -19,6 +19,7 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine
 from paictl.errors import ExitCode, PaictlError
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.places import cache_folder
 from paictl.plan.run import Tell
 from paictl.remote.ansible.collecting import PlaybookResult, TaskEvent, TaskEventKind, TaskListener
@@ -134,7 +135,7 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
     unreachable = all(outcome.unreachable for outcome in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
     hint = next((event.hint for event in events if event.hint), "") or "fix it, then apply again to resume"
-    raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
+    raise DeployError(message or text("{name} failed", name=name), exit_code=code, hint=hint, where=str(result.folder))
 
 
 def _runs(process: str) -> bool:

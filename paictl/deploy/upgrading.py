@@ -65,7 +65,7 @@ class UpgradeWork:
     """What the phases of one upgrade share; the plan is there once the versions were looked at."""
 
     site: Site
-    wish: UpgradeOptions
+    options: UpgradeOptions
     plan: UpgradePlan = field(default_factory=lambda: UpgradePlan((), ()))
     _holding: CordonedNodes | None = None
 
@@ -73,7 +73,7 @@ class UpgradeWork:
     def holding(self) -> CordonedNodes:
         """The nodes that are held; needs the way in that `Versions` has found."""
         if self._holding is None:
-            self._holding = CordonedNodes(api(self.site), self.wish.seconds, UPGRADE)
+            self._holding = CordonedNodes(api(self.site), self.options.seconds, UPGRADE)
         return self._holding
 
     @property
@@ -117,7 +117,7 @@ class Versions(UpgradePhase):
         lacking = {machine.name for machine in site.machines if site.facts[machine.name].lacks("programs", "files")}
         cluster = cluster_of(patiently(partial(look, work.client)), site.machines, lacking)
         work.holding.adopt(machine.host for machine in cluster.machines if machine.held)  # by a run that was killed
-        work.plan = plan_upgrade(work.wish.target, cluster, work.wish.batch)
+        work.plan = plan_upgrade(work.options.target, cluster, work.options.batch)
         for step in work.plan.steps:
             tell(f"{step.host}: {', '.join(step.what)}", "")
 
@@ -219,7 +219,7 @@ class _Machines(UpgradePhase):
 
     def should_run(self) -> str:
         """Skipped where all have the version."""
-        return "" if self.batches() else text("all have {version}", version=self.work.wish.target)
+        return "" if self.batches() else text("all have {version}", version=self.work.options.target)
 
     def run(self, tell: Tell) -> None:
         """Upgrade batch by batch; stop at the first that fails."""
@@ -249,7 +249,7 @@ class _Machines(UpgradePhase):
         self.work.holding.drain(names, tell)
         variables = {"paictl_packs": {}, "paictl_upgrade": self.words(batch)}
         self.work.site.play("upgrade_machine", tell, map(self.work.machine, names), variables)
-        wait_for(self.work.client, names, self.work.wish.target, self.work.wish.ready)
+        wait_for(self.work.client, names, self.work.options.target, self.work.options.ready)
 
 
 class UpgradeMasters(_Machines):
@@ -314,7 +314,7 @@ def kubeadm_words(step: UpgradeStep, work: UpgradeWork) -> list[str]:
     """What follows `kubeadm upgrade` on a machine."""
     ignored = work.site.desired.deployment.settings.ignored_checks
     more = [f"--ignore-preflight-errors={','.join(ignored)}"] if ignored else []
-    return ["apply", str(work.wish.target), "--yes", *more] if step.kubeadm is Kubeadm.APPLY else ["node", *more]
+    return ["apply", str(work.options.target), "--yes", *more] if step.kubeadm is Kubeadm.APPLY else ["node", *more]
 
 
 def tags_of(site: Site) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen, frozen_caching
+from paictl.i18n import text
 from paictl.lab.cache import remembered
 from paictl.lab.messages import LANGUAGES, LabError
 from paictl.resources import resource_folder
@@ -272,12 +273,13 @@ def read_lab(folder: Path) -> Lab:
         raise PaictlError(
             problem.message,
             where=f"{path}:{problem.place.line}:{problem.place.column}",
-            hint=f"all of them: paictl config validate {path}",
+            hint=text("all of them: paictl config validate {path}", path=path),
         )
     data = next(loaded.documents).data
     lab = _lab(folder, data if isinstance(data, dict) else {})
     if lab.id != folder.name:
-        raise PaictlError(f"the lab calls itself {lab.id!r} in the folder {folder.name!r}", where=path)
+        message = text("the lab calls itself {id!r} in the folder {folder!r}", id=lab.id, folder=folder.name)
+        raise PaictlError(message, where=path)
     return lab
 
 

@@ -76,10 +76,10 @@ def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
     Raises `PaictlError` as `config push` does, and where a cluster has another configuration while the folder does not
     say which version it was made from: nobody was asked whether the newer one may go.
     """
-    order = PushRequest(str(folder))
-    push_plan = plan_push(cluster, order)
+    push_request = PushRequest(str(folder))
+    push_plan = plan_push(cluster, push_request)
     versions = {configuration.number: configuration for configuration in cluster.configurations()}
-    if push_plan.changes and versions and base_version(cluster, order, versions) is None:
+    if push_plan.changes and versions and base_version(cluster, push_request, versions) is None:
         message = text(
             "cluster {cluster} has configuration version {version}, and it is not known whether these files are newer",
             cluster=cluster.name,

@@ -50,7 +50,7 @@ Warn = Callable[[Problem], object]
 def requests_in(
     paths: Iterable[str],
     user: str,
-    wishes: SubmitOptions,
+    options: SubmitOptions,
     warn: Warn = lambda _: None,
     read: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Iterator[JobRequest]:
@@ -58,18 +58,18 @@ def requests_in(
 
     `read` are jobs that have been read already, by what stands for their file.
 
-    Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
+    Raises `RefusedFilesError` for a file with errors, `PaictlError` for an unreadable file and for an invalid option.
     """
-    if wishes.priority is not None and wishes.priority not in PRIORITIES:
+    if options.priority is not None and options.priority not in PRIORITIES:
         raise PaictlError(
-            text("no priority class {priority!r}", priority=wishes.priority),
+            text("no priority class {priority!r}", priority=options.priority),
             hint=text("one of: {value}", value=", ".join(PRIORITIES)),
         )
-    seconds = None if wishes.duration is None else parse_duration(wishes.duration)
+    seconds = None if options.duration is None else parse_duration(options.duration)
     span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
-    if wishes.repeat > MOST_JOBS:
+    if options.repeat > MOST_JOBS:
         raise PaictlError(
-            text("--repeat {repeat} is too large", repeat=wishes.repeat),
+            text("--repeat {repeat} is too large", repeat=options.repeat),
             hint=text("the limit is {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
         )
     jobs_by_path = {path: [job] for path, job in (read or {}).items()}
@@ -77,26 +77,26 @@ def requests_in(
     for path in paths:
         if path not in jobs_by_path:
             jobs_by_path[path] = jobs_in(path, warn)
-        if wishes.name is not None and len(jobs_by_path[path]) > 1:
+        if options.name is not None and len(jobs_by_path[path]) > 1:
             raise PaictlError(
                 text(
                     "holds {number} jobs, which cannot all be {name!r}",
                     number=len(jobs_by_path[path]),
-                    name=wishes.name,
+                    name=options.name,
                 ),
                 where=path,
             )
         for job in jobs_by_path[path]:
-            data = _tagged(job if wishes.name is None else {**job, "name": wishes.name}, wishes.tags)
-            remaining -= wishes.repeat
+            data = _tagged(job if options.name is None else {**job, "name": options.name}, options.tags)
+            remaining -= options.repeat
             if remaining < 0:
                 raise PaictlError(
                     text("these are more than {most_jobs} jobs", most_jobs=MOST_JOBS), hint="submit fewer at a time"
                 )
-            for number in range(1, wishes.repeat + 1):
-                numbered = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
+            for number in range(1, options.repeat + 1):
+                numbered = data if options.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
                 _check_name(named, str(numbered["name"]), path)
-                yield JobRequest(user, numbered, wishes.vc, wishes.priority, span)
+                yield JobRequest(user, numbered, options.vc, options.priority, span)
 
 
 def _check_name(named: dict[str, str], name: str, path: str) -> None:

@@ -42,7 +42,7 @@ def submit(
     cluster: SubmitPorts,
     paths: Iterable[str],
     user: str,
-    wishes: SubmitOptions | None = None,
+    options: SubmitOptions | None = None,
     read: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Submitted:
     """Submit the jobs of some files (a folder: all below it) as `user`: all or none; `read` as in `requests_in`.
@@ -57,16 +57,16 @@ def submit(
     )
 
     warnings: list[Problem] = []
-    files, wishes = list(paths), wishes or SubmitOptions()
-    requests = list(requests_in(files, user, wishes, warnings.append, read))
+    files, options = list(paths), options or SubmitOptions()
+    requests = list(requests_in(files, user, options, warnings.append, read))
     try:
         unchecked = _check_images(requests)
         return Submitted(tuple(cluster.submit(requests)), tuple(warnings), tuple(unchecked))
     except JobError as error:
-        if wishes.vc is not None and error.path == "defaults.virtualCluster":
+        if options.vc is not None and error.path == "defaults.virtualCluster":
             error.where = "--vc"  # the file says something else, and may be right
         elif not read:
-            error.where = place_of_field(files, wishes.repeat, error) or error.where
+            error.where = place_of_field(files, options.repeat, error) or error.where
         raise
 
 
@@ -104,7 +104,7 @@ def mounts(cluster: Jobs, job: JobView) -> Sequence[Mount]:
 
 @frozen
 class Stopped:
-    """What became of the wish to stop a job: it was `before`, or `error` says why nothing was done."""
+    """What became of the request to stop a job: it was `before`, or `error` says why nothing was done."""
 
     key: str
     before: JobState | None = None

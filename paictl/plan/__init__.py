@@ -1,4 +1,4 @@
-"""From a wish to what became of it: phases in order, an event for everything that happens, a folder that remembers.
+"""From a request to what became of it: phases in order, an event for everything that happens, a folder that remembers.
 
 `phase` is the contract of a phase, `run` carries a list of them out, `events` is what it tells, `folder` keeps a run so
 that it can be looked at and resumed. Services, deployment and whatever else takes several steps use it.

@@ -1,6 +1,6 @@
 """The folder of a run: the request and the events in order, for people, for resuming, for support.
 
-`runs/ID/` holds ``run.json`` (kind, wish, a fingerprint of it) and ``events.jsonl``. Only the owner can read it, and
+`runs/ID/` holds ``run.json`` (kind, request, a fingerprint of it) and ``events.jsonl``. Only the owner can read it, and
 the secrets that the run was told never get into it.
 """
 
@@ -18,6 +18,7 @@ from typing import Any, Final
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.plan.events import Event, PhaseDone, PhaseSkipped, RunEnded, from_data, to_data
 
 RUN: Final = "run.json"
@@ -71,13 +72,15 @@ class RunFolder:
         return any(isinstance(event, RunEnded) and event.ok for event in self.events())
 
 
-def begin_run(root: Path, kind: str, wish: Mapping[str, Any], at: datetime, secrets: Collection[str] = ()) -> RunFolder:
+def begin_run(
+    root: Path, kind: str, request: Mapping[str, Any], at: datetime, secrets: Collection[str] = ()
+) -> RunFolder:
     """Make the folder of a new run under `root`; raises `PaictlError` if it cannot be made."""
     hidden = frozenset(secret for secret in secrets if secret)
     stamp = at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
-    shown = _starred(wish, hidden)
+    shown = _starred(request, hidden)
     data = {"kind": kind, "at": at.isoformat(), "fingerprint": fingerprint(kind, shown), "wish": shown}
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    written = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     for number in range(1000):
         path = root / f"{stamp}-{kind}{f'-{number}' if number else ''}"
         try:
@@ -86,19 +89,20 @@ def begin_run(root: Path, kind: str, wish: Mapping[str, Any], at: datetime, secr
         except FileExistsError:
             continue
         except OSError as error:
-            raise PaictlError(
-                f"cannot be created: {error.strerror}", where=str(path), hint="free space, or rights"
-            ) from None
-        write_together(path, {RUN: text}, mode=0o600)
+            message = text("cannot be created: {reason}", reason=error.strerror)
+            raise PaictlError(message, where=str(path), hint="check free space and permissions") from None
+        write_together(path, {RUN: written}, mode=0o600)
         (path / EVENTS).touch(mode=0o600)
         return RunFolder(path, hidden)
-    raise PaictlError("there are too many runs of this second", where=str(root), hint="try again")
+    raise PaictlError("too many runs were started within this second", where=str(root), hint="try again")
 
 
-def unfinished_run(root: Path, kind: str, wish: Mapping[str, Any], secrets: Collection[str] = ()) -> RunFolder | None:
-    """The newest run of the same kind and wish, if it did not get to its end; that is the one to resume."""
+def unfinished_run(
+    root: Path, kind: str, request: Mapping[str, Any], secrets: Collection[str] = ()
+) -> RunFolder | None:
+    """The newest run of the same kind and request, if it did not get to its end; that is the one to resume."""
     hidden = frozenset(secret for secret in secrets if secret)
-    wanted = fingerprint(kind, _starred(wish, hidden))
+    wanted = fingerprint(kind, _starred(request, hidden))
     for path in sorted(root.glob(f"*-{kind}*"), reverse=True) if root.is_dir() else ():
         try:
             same = json.loads((path / RUN).read_text(encoding="utf-8"))["fingerprint"] == wanted
@@ -117,10 +121,10 @@ def forget_runs(root: Path, kind: str, *, keep: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def fingerprint(kind: str, wish: Mapping[str, Any]) -> str:
-    """The same for the same wish, which holds no secret any more: a short one could be guessed from its digest."""
-    text = json.dumps([kind, wish], sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def fingerprint(kind: str, request: Mapping[str, Any]) -> str:
+    """The same for the same request, which holds no secret any more: a short one could be guessed from its digest."""
+    data = json.dumps([kind, request], sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(data.encode()).hexdigest()
 
 
 def _starred(value: Any, secrets: frozenset[str]) -> Any:

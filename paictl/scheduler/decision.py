@@ -162,7 +162,9 @@ class Wait:
             return "no view to look at"
         last = self.attempts[-1]
         where = f"VC {last.vc}, {last.view}" if last.vc else last.view
-        return f"{last.failure} in {where}: {last.needed} leaf cells needed, {last.free} free"
+        enough = last.failure is Failure.CAPACITY and last.free >= last.needed
+        scattered = ", but no node has room left for one of its pods" if enough else ""
+        return f"{last.failure} in {where}: {last.needed} leaf cells needed, {last.free} free{scattered}"
 
 
 Decision = Bind | Preempt | Wait

@@ -72,7 +72,7 @@ class Catalogue:
         if service is None and name in GONE:
             raise ServiceError(text("paictl no longer has a service {name}", name=name), hint=GONE[name])
         if service is None:
-            hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
+            hint = did_you_mean(name, self.services) or "list them with: paictl service list"
             raise ServiceError(text("no service {name!r}", name=name), hint=hint)
         return service
 
@@ -106,7 +106,7 @@ def _read(path: Path) -> Service:
     document = load_file(str(path), FileKind.SERVICE)[0]
     if document.fatal or not isinstance(document.root, MappingNode):
         raise ServiceError(
-            "is no service description", where=str(path), hint=text("see: paictl config validate {path}", path=path)
+            "is not a service description", where=str(path), hint=text("see: paictl config validate {path}", path=path)
         )
     top = document.top
     return Service(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from paictl.errors import PaictlError
-from paictl.i18n import did_you_mean
+from paictl.i18n import did_you_mean, text
 
 Graph = Mapping[str, Collection[str]]
 
@@ -41,8 +41,8 @@ def start_order(graph: Graph) -> tuple[str, ...]:
     if len(order) < len(graph):
         chain = _cycle(graph, set(graph) - set(order))
         raise ServiceError(
-            f"services depend on each other: {' needs '.join(chain)}",
-            hint=f"remove one of these prerequisites from its service.yaml, e.g. {chain[1]} from that of {chain[0]}",
+            text("services depend on each other: {chain}", chain=" > ".join(chain)),
+            hint=text("remove a prerequisite, e.g. {need} from service.yaml of {name}", need=chain[1], name=chain[0]),
         )
     return tuple(order)
 
@@ -61,8 +61,9 @@ def _refuse_dangling(graph: Graph) -> None:
     for name in sorted(graph):
         for need in sorted(graph[name]):
             if need not in graph:
-                advice = did_you_mean(need, graph) or f"describe {need} too, or remove the prerequisite"
-                raise ServiceError(f"{name} needs {need}, and no service has that name", hint=advice)
+                advice = did_you_mean(need, graph) or text("describe {need} too, or remove the prerequisite", need=need)
+                message = text("{name} needs {need}, but no service has that name", name=name, need=need)
+                raise ServiceError(message, hint=advice)
 
 
 def _users(graph: Graph) -> dict[str, list[str]]:

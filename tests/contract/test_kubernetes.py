@@ -152,6 +152,7 @@ def test_the_rights_in_the_documentation_are_enough_and_looking_is_not_pushing(
     assert pusher.push(sealed, "pusher", secrets=secrets_of(files_of("pusher"), sealed)).number == 2
     assert pusher.push(sealed, "the same again").number == 3
     assert [version.number for version in looker.configurations()] == [1, 2, 3]
+    assert ["pusher" in version.author for version in looker.configurations()] == [False, True, True]
 
 
 def documented_rights() -> tuple[list[Json], list[Json]]:

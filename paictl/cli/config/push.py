@@ -81,8 +81,8 @@ def push(
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    order = PushRequest(path, mode, tuple(drop or ()), base)
-    made = planned(cluster, order)
+    request = PushRequest(path, mode, tuple(drop or ()), base)
+    made = planned(cluster, request)
     if not made.changes:
         console.info(text("cluster {name} already has this configuration", name=cluster.name))
         return
@@ -95,16 +95,16 @@ def push(
         yes=yes or cluster_id is not None,
     )
     with showing_contested():
-        version = send(cluster, made, noted(message), order)
+        version = send(cluster, made, noted(message), request)
     console.info(text("version {number} stored", number=version.number))
     note_base(path, cluster.name, version)
     say_readers(made)
 
 
-def planned(cluster: Cluster, order: PushRequest) -> PushPlan:
+def planned(cluster: Cluster, request: PushRequest) -> PushPlan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
     with showing_reports(), showing_contested():
-        made = plan(cluster, order)
+        made = plan(cluster, request)
     return with_users(cluster, made)
 
 
@@ -281,6 +281,7 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
                     "number": version.number,
                     "time": rfc3339(version.at),
                     "message": version.message,
+                    "author": version.author,
                     "files": sorted(version.files),
                 }
                 for version in versions
@@ -290,16 +291,18 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     elif not versions:
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
+        known = any(version.author for version in versions)  # on this machine nobody signs in
         rows = [
             (
                 version.number,
                 clock_text(version.at),
+                *((version.author or "-",) if known else ()),
                 console.localized(version.message),
                 ", ".join(sorted(version.files)),
             )
             for version in versions
         ]
-        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
+        write_table(("VERSION", "TIME", *(("PUSHED BY",) if known else ()), "MESSAGE", "FILES"), rows)
 
 
 def rollback(

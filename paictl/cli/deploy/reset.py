@@ -60,8 +60,8 @@ def reset(
         console.warning(localized("lost: {what}", what=line))
     question = localized("resetting machines of cluster {cluster}", cluster=cluster)
     confirm(question, cluster, yes=yes or cluster_id is not None)
-    wish = {"cluster": cluster, "machines": [machine.name for machine in chosen]}
-    folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
+    request = {"cluster": cluster, "machines": [machine.name for machine in chosen]}
+    folder = begin_run(runs_folder(), "deploy-reset", request, datetime.now(UTC), deployment.secrets)
     result = carry_out(deployment, chosen, folder.path, tell_host, break_lock=break_lock)
     for name, outcome in result.hosts.items():
         if outcome.well:

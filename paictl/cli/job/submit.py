@@ -74,10 +74,10 @@ def submit(
     if name is not None and len(paths) > 1:
         raise PaictlError("--name works with a single file only")
     with showing_reports(), console.progress("submitting"):
-        wishes = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
+        options = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
         cluster = open_cluster(state)
         read, noted = _from_template(cluster, template, settings_ or ())
-        done = operate.submit(paced(cluster), read or paths, user or me(), wishes, read)
+        done = operate.submit(paced(cluster), read or paths, user or me(), options, read)
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)

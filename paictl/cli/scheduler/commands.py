@@ -101,9 +101,11 @@ def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, erro
         dump.write_text(json.dumps({"error": reason, **replayer.dump()}, indent=1), encoding="utf-8")
     except Exception as failed:
         why = failed.strerror if isinstance(failed, OSError) else f"{type(failed).__name__}: {failed}"
-        hint = f"the dump could not be written to {dump} ({why}): run again with --dump FILE"
+        hint = text("the dump could not be written to {dump} ({why}): run again with --dump FILE", dump=dump, why=why)
     else:
-        hint = f"this is a bug in paictl: report it with {dump}, which has the state and the last operations"
+        hint = text(
+            "this is a bug in paictl: report it with {dump}, which has the state and the last operations", dump=dump
+        )
     return PaictlError(text("the scheduler has stopped: {reason}", reason=reason), where=where, hint=hint)
 
 

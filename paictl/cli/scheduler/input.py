@@ -126,7 +126,7 @@ def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
                 i18n.text("not JSON: {error}", error=error), where=f"{name}:{number}", hint=_ONE_A_LINE
             ) from None
         if not isinstance(operation, dict):
-            message = f"expected an object, found a {type(operation).__name__}"
+            message = i18n.text("expected an object, found a {kind}", kind=type(operation).__name__)
             raise PaictlError(message, where=f"{name}:{number}", hint=_ONE_A_LINE)
         yield number, operation
 

@@ -136,7 +136,11 @@ class Store:
     def open(cls, folder: Path) -> Store:
         """The cluster in a folder; raises `UnreachableError` if there is none."""
         if not cls.exists(folder):
-            raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
+            hint = (
+                "bring one up: paictl cluster up; "
+                "for a Kubernetes cluster: paictl cluster add NAME, then --cluster NAME"
+            )
+            raise UnreachableError("no cluster is up", where=str(folder), hint=hint)
         with explained(folder):
             store = cls(folder, _connected(folder / FILE))
             version = store.meta("schema") if store.filled() else None

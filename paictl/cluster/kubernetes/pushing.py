@@ -41,7 +41,7 @@ from paictl.config.pushing.push import seals_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
-from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace
+from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace, user_of
 from paictl.units import shown_bytes
 
 _TRIES: Final = 8
@@ -75,31 +75,33 @@ class Pusher:
                 text("the message has {number} characters", number=len(message)),
                 hint=text("at most {most}", most=MESSAGE),
             )
+        author = user_of(self._client)
         for _ in range(1 if base is not None else _TRIES):
             head = self._store.head() or Head(cluster_id)
             if base not in (None, head.newest):
                 raise moved_on(head.newest)
-            stored = self._attempt(files, message, packed, head, secrets)
+            stored = self._attempt(files, (message, author), packed, head, secrets)
             if stored is not None:
                 return stored
         now = self._store.head()
         raise moved_on(now.newest if now else 0)
 
     def _attempt(
-        self, files: Mapping[str, str], message: str, packed: Packed, head: Head, secrets: Mapping[str, str]
+        self, files: Mapping[str, str], note: tuple[str, str], packed: Packed, head: Head, secrets: Mapping[str, str]
     ) -> ConfigVersion | None:
-        """Store a version on top of a head; None if that is not the head any more."""
+        """Store a version with a message and its author on top of a head; None if that is not the head any more."""
+        message, author = note
         values = self._values(files, head, secrets)
         size = sum(len(text.encode()) for data in packed.objects for text in data.values())
         number, token = head.newest + 1, randomness.token_hex(8)
-        draft = VersionEntry(number, datetime.now(UTC), message, token, size, digest(files), packed.index)
+        draft = VersionEntry(number, datetime.now(UTC), message, token, size, digest(files), packed.index, author)
         if Head(head.cluster_id, (draft,)).size > ROOM:
             raise ClusterError(
                 text("{number} files are too many for a cluster", number=len(files)), hint="push fewer files"
             )
         try:
             at = self._write(number, token, packed, values)
-            entry = VersionEntry(number, at, message, token, size, draft.digest, packed.index)
+            entry = VersionEntry(number, at, message, token, size, draft.digest, packed.index, author)
             following = head.with_entry(entry)
             if not self._commit(following, entry):
                 self._undo(number, token, len(packed.objects))
@@ -107,7 +109,7 @@ class Pusher:
         except KubeError:  # before the decisive request, or in refusal of it
             self._undo(number, token, len(packed.objects))
             raise
-        version = ConfigVersion(number, at, message, dict(files))
+        version = ConfigVersion(number, at, message, dict(files), author)
         self._store.knows(entry, version)
         self._collect(following)
         return version

@@ -208,7 +208,11 @@ def _version(entry: VersionEntry, by_name: Mapping[str, Mapping[str, str]]) -> C
         files = unpack({part: by_name[entry.name(part)] for part in parts}, entry.index)
     except KeyError:
         return None
-    return ConfigVersion(entry.number, entry.at, entry.message, files) if digest(files) == entry.digest else None
+    return (
+        ConfigVersion(entry.number, entry.at, entry.message, files, entry.author)
+        if digest(files) == entry.digest
+        else None
+    )
 
 
 def _damaged(entry: VersionEntry) -> ClusterError:
@@ -250,6 +254,7 @@ class VersionEntry:
     size: int
     digest: str
     index: Index = field(repr=False)
+    author: str = ""
 
     def name(self, part: int | None = None) -> str:
         """The name of one of its ConfigMaps, or (None) of its Secret."""
@@ -333,6 +338,7 @@ def _row(entry: VersionEntry) -> dict[str, Any]:
         "size": entry.size,
         "digest": entry.digest,
         "files": {name: [list(piece) for piece in pieces] for name, pieces in entry.index.items()},
+        **({"author": entry.author} if entry.author else {}),
     }
 
 
@@ -342,5 +348,12 @@ def _entry(row: Mapping[str, Any]) -> VersionEntry:
         raise ValueError(row["at"])
     index = {str(name): [(int(part), str(key)) for part, key in pieces] for name, pieces in row["files"].items()}
     return VersionEntry(
-        int(row["number"]), at, str(row["message"]), str(row["token"]), int(row["size"]), str(row["digest"]), index
+        int(row["number"]),
+        at,
+        str(row["message"]),
+        str(row["token"]),
+        int(row["size"]),
+        str(row["digest"]),
+        index,
+        str(row.get("author", "")),
     )

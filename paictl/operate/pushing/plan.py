@@ -165,19 +165,19 @@ def newest(cluster: Configuration) -> ConfigVersion | None:
     return versions[-1] if versions else None
 
 
-def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
+def plan(cluster: PushPorts, request: PushRequest) -> PushPlan:
     """The plan of a push from a folder.
 
     Raises `RefusedFilesError` for files with errors, `StaleFilesError` for files that are older than what the cluster
     has, `PaictlError` for a key that cannot be dropped or a secret that cannot be sealed.
     """
-    folder = folders.read(order.path)
-    files = of_services(folder.files) if order.mode is Mode.SERVICE else folder.files
+    folder = folders.read(request.path)
+    files = of_services(folder.files) if request.mode is Mode.SERVICE else folder.files
     alone = check_alone(files)
     versions = cluster.configurations()
     stored = of_texts(versions[-1].files, folder.places) if versions else {}
-    _refuse_stale(cluster, order, files, versions)
-    push = prepare_push(files, stored, order.drop)
+    _refuse_stale(cluster, request, files, versions)
+    push = prepare_push(files, stored, request.drop)
     twice = refuse_twice(push.files, files)
     texts, names = texts_of(push.files), turnover(stored, push.files)
     warnings = (*check_merged(alone, push.files, stored, folder.files), *below_use(cluster, texts, folder.places))
@@ -201,17 +201,17 @@ def _kept(push: PushResult) -> tuple[tuple[str, str], ...]:
     return tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
 
 
-def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions: Iterable[ConfigVersion]) -> None:
+def _refuse_stale(cluster: PushPorts, request: PushRequest, files: Files, versions: Iterable[ConfigVersion]) -> None:
     """Raise `StaleFilesError` if others changed something since the version that the files were made from."""
     every = {version.number: version for version in versions}
-    number = base_version(cluster, order, every)
+    number = base_version(cluster, request, every)
     if number is None or number not in every or number == max(every):
         return
     base, now = of_texts(every[number].files), of_texts(every[max(every)].files)
     theirs = compare_files(base, now)
     if all(difference.what is None for difference in theirs):
         return
-    mine = prepare_push(files, base, order.drop).differences
+    mine = prepare_push(files, base, request.drop).differences
     raise StaleFilesError(
         text(
             "is based on version {number}, but the newest is {value}: others changed {value2}",
@@ -220,7 +220,7 @@ def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions
             value2=_count(theirs),
         ),
         tuple(_contested(theirs, mine)),
-        where=order.path,
+        where=request.path,
         hint=text(
             "pull it with paictl config pull -o DIR and reapply your change, or overwrite it with --base {value}",
             value=max(every),
@@ -228,11 +228,11 @@ def _refuse_stale(cluster: PushPorts, order: PushRequest, files: Files, versions
     )
 
 
-def base_version(cluster: Identity, order: PushRequest, versions: Mapping[int, ConfigVersion]) -> int | None:
+def base_version(cluster: Identity, request: PushRequest, versions: Mapping[int, ConfigVersion]) -> int | None:
     """The version that files were made from, as the request or the folder says; None where neither says one."""
-    if order.base is not None:
-        return order.base
-    noted = folders.base_of(order.path, cluster.name)
+    if request.base is not None:
+        return request.base
+    noted = folders.base_of(request.path, cluster.name)
     known = noted is not None and noted.version in versions and noted.at == rfc3339(versions[noted.version].at)
     return noted.version if noted is not None and known else None
 
@@ -302,7 +302,7 @@ def plan_rollback(cluster: PushPorts, number: int) -> PushPlan:
 
 
 def send(
-    cluster: PushPorts, made: PushPlan, message: str, order: PushRequest | None = None, *, keep_grants: bool = False
+    cluster: PushPorts, made: PushPlan, message: str, request: PushRequest | None = None, *, keep_grants: bool = False
 ) -> ConfigVersion:
     """Store what a plan says as a new version.
 
@@ -310,7 +310,7 @@ def send(
     those of earlier times whose names it gives to new ones, before; with `keep_grants` from none: for a configuration
     that is there for a time only.
 
-    Raises `ConflictError` if the cluster has moved since it was made; where the `order` is given that it was made of,
+    Raises `ConflictError` if the cluster has moved since it was made; where the `request` is given that it was made of,
     the error is the `StaleFilesError` with what others changed, if they changed anything.
     """
     ends = Turnover() if keep_grants else made.turnover
@@ -318,8 +318,8 @@ def send(
     try:
         version = cluster.push(made.files, message, base=made.base, secrets=made.secrets)
     except ConflictError:
-        if order is not None:
-            plan(cluster, replace(order, base=made.base))
+        if request is not None:
+            plan(cluster, replace(request, base=made.base))
         raise
     try:
         end_grants(cluster, ends.removed)

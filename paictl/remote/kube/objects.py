@@ -13,6 +13,7 @@ MANAGER: Final = "paictl"
 APPLY: Final = "application/apply-patch+yaml"
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 NOT_FOUND: Final = 404
 FORBIDDEN: Final = 403
 CONFLICT: Final = 409
@@ -84,3 +85,12 @@ def may(client: KubeClient, verb: str, resource: str, group: str = "") -> bool:
     attributes = {"group": group, "resource": name, "verb": verb, **({"subresource": part} if part else {})}
     review = client.request("POST", _REVIEWS, {"spec": {"resourceAttributes": attributes}})
     return bool((review.get("status") or {}).get("allowed"))
+
+
+def user_of(client: KubeClient) -> str:
+    """The user as whom the API server knows us; empty if it does not say, as where a role takes this right away."""
+    try:
+        review = client.request("POST", _WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    except KubeError:
+        return ""
+    return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")

@@ -131,8 +131,8 @@ def nodes(call: Call) -> Answer:
 
 def change_node(call: Call) -> Answer:
     """Cordon or uncordon a node."""
-    wish = str(call.fields().get("change", ""))
-    change = next((change for change in _CHANGES if change.value == wish), None)
+    chosen = str(call.fields().get("change", ""))
+    change = next((change for change in _CHANGES if change.value == chosen), None)
     if change is None:
         raise bad("cordon or uncordon")
     change_nodes(call.cluster, [call.path["node"]], change)
@@ -161,8 +161,8 @@ def _services(call: Call, error: str = "", hint: str = "") -> Answer:
 
 def act(call: Call) -> Answer:
     """Start, stop or restart a service."""
-    wish = str(call.fields().get("action", ""))
-    action = next((action for action in _ACTIONS if action.value == wish), None)
+    chosen = str(call.fields().get("action", ""))
+    action = next((action for action in _ACTIONS if action.value == chosen), None)
     if action is None:
         raise bad("start, stop or restart")
     try:
@@ -187,10 +187,11 @@ def begin(_call: Call) -> Answer:
 def history(call: Call) -> Answer:
     """All versions, the newest first."""
     versions = list(reversed(call.cluster.configurations()))
+    authors = any(version.author for version in versions)
     return page(
         call,
         "admin/configuration.html",
-        {"title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions},
+        {"title": "Configuration", "here": "/admin", "tab": CONFIGURATION, "versions": versions, "authors": authors},
     )
 
 

@@ -260,13 +260,13 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def written(call: Call) -> Answer:
     """What a button of the page asks: YAML from the form, a check, or to submit."""
     given = call.fields()
-    wish, made = str(given.get("wish", "check")), SubmitForm.of(given)
+    action, made = str(given.get("wish", "check")), SubmitForm.of(given)
     typed = str(given.get("yaml", "")).replace("\r\n", "\n")
-    if wish == "draft" or not typed.strip():
+    if action == "draft" or not typed.strip():
         typed = made.yaml()
     result, old = checked(call, typed), str(given.get("replaces", ""))
-    status = result.status if wish == "submit" else 200
-    if wish == "submit" and result.sound:
+    status = result.status if action == "submit" else 200
+    if action == "submit" and result.sound:
         try:
             new = call.cluster.submit([_request(call, typed, Checked())])[0].key
             if given.get("stop") and _may_stop(call, old):

@@ -114,9 +114,11 @@ def known_policies() -> list[str]:
 def _instead_of(name: str, more: Sequence[str]) -> str:
     first, comma, _ = name.partition(",")
     if comma and first.strip() in POLICIES:
-        return f"one policy each: --policy {first.strip()} --policy …"
+        return i18n.text("one policy each: --policy {first} --policy …", first=first.strip())
     names = [*POLICIES, *more]
-    return did_you_mean(name, names) or f"one of: {listed(names, 40)}, or a file: my.py (see `paictl sim policies`)"
+    return did_you_mean(name, names) or i18n.text(
+        "one of: {names}, or a file: my.py (see `paictl sim policies`)", names=listed(names, 40)
+    )
 
 
 def parse(text: str) -> tuple[type[Policy], object]:

@@ -161,7 +161,9 @@ def test_push_pull_history_rollback_and_plan_as_on_this_machine(
     assert (done.code, "config apply FILE -p DIR" in done.err) == (2, True)
     assert paictl("config", "apply", str(tmp_path / "plan"), "-p", str(folder), "-y").code == 0
     assert paictl("config", "rollback", "1", "-y").code == 0
-    assert [row["number"] for row in paictl("config", "history", "-o", "json").data] == [1, 2, 3]
+    rows = paictl("config", "history", "-o", "json").data
+    assert [(row["number"], row["author"]) for row in rows] == [(1, "ann"), (2, "ann"), (3, "ann")]
+    assert "PUSHED BY" in paictl("config", "history").out
     assert paictl("config", "pull", "-o", str(tmp_path / "pulled")).code == 0
     assert paictl("config", "push", "-p", str(tmp_path / "pulled"), "-y").err.count("already") == 1
     assert "only-on-this-machine" not in json.dumps(kube.of("configmaps"))

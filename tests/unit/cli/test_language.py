@@ -123,6 +123,7 @@ def test_nothing_is_said_that_can_only_be_said_in_english(package: str) -> None:
             "f'one of: {names}, or none'",
         ),
         ('raise ClusterError("nobody has translated this")', "'nobody has translated this'"),
+        ('hint = "nobody has translated this" if near else "pass --yes to confirm"', "'nobody has translated this'"),
         ('confirm("pass --yes to confirm")', ""),
         ('raise PaictlError(text("no"), hint=f"paictl config validate {path}")', ""),
         ('raise ValueError(f"version {number} is not known")', ""),

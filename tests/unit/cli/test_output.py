@@ -60,7 +60,8 @@ def test_what_failed_is_told_to_the_program_too(paictl: Paictl, home: Path) -> N
         "error": {
             "message": "no cluster is up",
             "where": str(home / "state"),
-            "hint": "bring one up: paictl cluster up",
+            "hint": "bring one up: paictl cluster up; "
+            "for a Kubernetes cluster: paictl cluster add NAME, then --cluster NAME",
             "exitCode": 4,
         },
     }

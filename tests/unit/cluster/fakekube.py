@@ -22,6 +22,8 @@ class FakeKube(KubeClient):
         oldest = {"metadata": {"name": "kube-system", "creationTimestamp": _stamp()}}
         self.objects.setdefault("/api/v1/namespaces/kube-system", oldest)
         self.requests: list[tuple[str, str]] = []
+        self.user = "ann"
+        """As whom it knows this client; empty: it does not say."""
         self.lacks: tuple[str, ...] = ()
         """Kinds that it does not have."""
         self.before: Callable[[int], None] = lambda _: None
@@ -83,6 +85,10 @@ class FakeKube(KubeClient):
         return self.objects[path]
 
     def _posted(self, path: str, body: Any) -> Json:
+        if path.endswith("/selfsubjectreviews"):
+            if not self.user:
+                raise _error(403, "you may not ask who you are")
+            return {"status": {"userInfo": {"username": self.user}}}
         if path.endswith("/eviction"):
             return self._evicted(path.removesuffix("/eviction"), body)
         if path.startswith("/api/v1/namespaces/") and path.rpartition("/")[0] not in self.objects:

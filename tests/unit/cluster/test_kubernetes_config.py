@@ -62,6 +62,25 @@ def read(kube: FakeKube) -> dict[int, str]:
     return found
 
 
+def test_a_version_says_who_pushed_it() -> None:
+    kube = FakeKube()
+    for user in ("ann", "paictl:bob", ""):
+        kube.user = user
+        assert push(kube, f"by {user}").author == user
+    rows = [(version.message, version.author) for version in KubernetesCluster(kube.again(), "pai").configurations()]
+    assert rows == [("by ann", "ann"), ("by paictl:bob", "paictl:bob"), ("by ", "")]
+
+
+def test_a_version_of_a_paictl_that_noted_no_author_is_read() -> None:
+    kube = FakeKube()
+    push(kube, "old")
+    data = kube.of("configmaps")["paictl-configuration"]["data"]
+    data["versions"] = json.dumps(
+        [{name: value for name, value in row.items() if name != "author"} for row in json.loads(data["versions"])]
+    )
+    assert [version.author for version in KubernetesCluster(kube.again(), "pai").configurations()] == [""]
+
+
 def requests_of_a_push() -> int:
     kube = FakeKube()
     push(kube, "one")

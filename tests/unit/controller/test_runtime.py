@@ -132,7 +132,7 @@ def test_addresses_are_looked_up_in_the_database_that_an_image_has(shell: str, t
     """hosts, which takes seconds where the machines' name servers do not answer, only in an image without ahosts."""
     name = "one-train-0-1.one.paictl-jobs.svc"
     tried = ["ahosts"] if knows == "ahosts" else ["ahosts", "hosts"]
-    assert addresses(shell, tmp_path, 2, knows) == ("10.0.0.7 10.0.0.8", [f"{one} {name}" for one in tried])
+    assert addresses(shell, tmp_path, 2, knows) == ("10.0.0.7 10.0.0.8", [f"{database} {name}" for database in tried])
 
 
 @pytest.mark.parametrize("gpu", [0, 1])
@@ -142,7 +142,7 @@ def test_a_task_without_gpus_is_handed_no_device(shell: str, gpu: int) -> None:
     asked = {"cpu": 1, "memoryMB": 100, "gpu": gpu}
     given = {**JOB, "taskRoles": {"train": {**JOB["taskRoles"]["train"], "resourcePerInstance": asked}}}
     job = Job.from_mapping(given)
-    found = environment("one", "ann", job, job.roles[0], {"train": options_of(given, "train")})
-    devices = next(one for one in found if one["name"] == "NVIDIA_VISIBLE_DEVICES")
+    variables = environment("one", "ann", job, job.roles[0], {"train": options_of(given, "train")})
+    devices = next(variable for variable in variables if variable["name"] == "NVIDIA_VISIBLE_DEVICES")
     assert (devices.get("value") == "void") is (gpu == 0)
     assert ("valueFrom" in devices) is (gpu == 1)

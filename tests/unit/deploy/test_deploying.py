@@ -57,33 +57,33 @@ def test_with_all_images_nothing_is_left_out() -> None:
 
 
 def test_a_service_without_its_image_is_left_out_and_says_which() -> None:
-    found = {one.service: one for one in without(cluster(), [*OURS, PLUGIN])}
-    assert found["grafana"].images == (load_images()["grafana"],)
-    assert set(found) == {"grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter"}
+    left_out = {entry.service: entry for entry in without(cluster(), [*OURS, PLUGIN])}
+    assert left_out["grafana"].images == (load_images()["grafana"],)
+    assert set(left_out) == {"grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter"}
 
 
 def test_who_needs_a_service_that_is_left_out_is_left_out_too() -> None:
-    found = {one.service: one for one in without(cluster(), OURS)}
-    assert found["device-plugin"].images == (PLUGIN,)
-    assert (found["hivedscheduler"].images, found["hivedscheduler"].needs) == ((), "device-plugin")
-    assert found["webportal"].needs == "rest-server"
-    assert "frameworkcontroller" not in found
+    left_out = {entry.service: entry for entry in without(cluster(), OURS)}
+    assert left_out["device-plugin"].images == (PLUGIN,)
+    assert (left_out["hivedscheduler"].images, left_out["hivedscheduler"].needs) == ((), "device-plugin")
+    assert left_out["webportal"].needs == "rest-server"
+    assert "frameworkcontroller" not in left_out
 
 
 def test_what_runs_already_is_not_missed_whoever_has_brought_its_image() -> None:
-    found = {one.service for one in without(cluster(), OURS, running=["device-plugin"])}
-    assert found == {"grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter"}
+    left_out = {entry.service for entry in without(cluster(), OURS, running=["device-plugin"])}
+    assert left_out == {"grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter"}
 
 
 def test_what_is_skipped_anyway_is_not_said() -> None:
-    found = {one.service: one for one in without(cluster(), OURS, skipped=["device-plugin"])}
-    assert "device-plugin" not in found
-    assert found["hivedscheduler"].why.of("zh") == "未启动：它需要 device-plugin"
+    left_out = {entry.service: entry for entry in without(cluster(), OURS, skipped=["device-plugin"])}
+    assert "device-plugin" not in left_out
+    assert left_out["hivedscheduler"].why.of("zh") == "未启动：它需要 device-plugin"
 
 
 def test_a_device_plugin_that_somebody_else_brings_is_not_missed() -> None:
-    found = {one.service for one in without(cluster("device-plugin: {enabled: false}\n"), OURS)}
-    assert {"device-plugin", "hivedscheduler", "webportal"} & found == set()
+    left_out = {entry.service for entry in without(cluster("device-plugin: {enabled: false}\n"), OURS)}
+    assert {"device-plugin", "hivedscheduler", "webportal"} & left_out == set()
 
 
 @pytest.mark.parametrize(("more", "port"), [("", 30286), ("webportal: {node-port: 30443}\n", 30443)])
@@ -96,7 +96,7 @@ def test_the_first_administrator_is_named_without_a_password() -> None:
     assert named_administrator(cluster())
 
 
-def found(tmp_path: Path, cpus: int) -> tuple[list[str], list[HostFacts]]:
+def site_files(tmp_path: Path, cpus: int) -> tuple[list[str], list[HostFacts]]:
     """The three files of a master and a worker with two GPUs, and what was found on both."""
     rows = {
         "m.csv": "m1,10.0.0.1\n",
@@ -106,30 +106,30 @@ def found(tmp_path: Path, cpus: int) -> tuple[list[str], list[HostFacts]]:
     for name, content in rows.items():
         (tmp_path / name).write_text(content)
     machines = Machine("m1", "10.0.0.1", Role.MASTER), Machine("w1", "10.0.0.2", Role.WORKER)
-    seen = [HostFacts(one, {"host": facts("dgx", {"cpus": cpus})}) for one in machines]
-    return [str(tmp_path / name) for name in rows], seen
+    hosts = [HostFacts(machine, {"host": facts("dgx", {"cpus": cpus})}) for machine in machines]
+    return [str(tmp_path / name) for name in rows], hosts
 
 
 def test_machines_that_no_cell_fits_on_are_refused_before_the_install(tmp_path: Path) -> None:
     """It was once said after it, with an option that `apply` does not have."""
-    files, seen = found(tmp_path, 2)
+    files, hosts = site_files(tmp_path, 2)
     with pytest.raises(PaictlError, match="is too small") as caught:
-        judge_room(files, seen, tmp_path / "none")
+        judge_room(files, hosts, tmp_path / "none")
     assert caught.value.where is None
     assert "-p DIR" in str(caught.value.hint)
     assert "nothing was changed" in str(caught.value.hint)
-    files, seen = found(tmp_path, 8)
-    assert judge_room(files, seen, tmp_path / "none") == []
+    files, hosts = site_files(tmp_path, 8)
+    assert judge_room(files, hosts, tmp_path / "none") == []
 
 
 @pytest.mark.parametrize(("cpus", "said"), [(8, []), (2, ["w1: 2 CPUs in its cells, 2 on the machine"])])
 def test_cells_that_take_all_of_a_machine_s_cpus_are_said_before_the_install(
     tmp_path: Path, cpus: int, said: list[str]
 ) -> None:
-    files, seen = found(tmp_path, cpus)
+    files, hosts = site_files(tmp_path, cpus)
     (tmp_path / "cfg").mkdir()
     (tmp_path / "cfg" / SERVICES).write_text(PROMISES)
-    assert [line.partition(" (")[0] for line in judge_room(files, seen, tmp_path / "cfg")] == said
+    assert [line.partition(" (")[0] for line in judge_room(files, hosts, tmp_path / "cfg")] == said
 
 
 PROMISES = """hivedscheduler:

@@ -299,6 +299,18 @@ def test_who_waits_says_what_the_last_view_lacks() -> None:
     assert decision.reason == "insufficient capacity in VC A, chain POOL: 4 leaf cells needed, 2 free"
 
 
+def test_a_pod_that_waits_beside_enough_free_cells_says_that_they_are_scattered() -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    run(engine, pod("v", "A", 3))
+    run(engine, pod("w", "A", 3))
+    decision = engine.plan(pod("x", "A", 2))
+    assert isinstance(decision, Wait)
+    assert decision.reason == (
+        "insufficient capacity in VC A, chain POOL: 2 leaf cells needed, 2 free, "
+        "but no node has room left for one of its pods"
+    )
+
+
 def test_a_pod_does_not_wait_in_two_groups() -> None:
     engine = healthy(config(A={"NODE": 2}))
     for uid in ("v", "w"):

@@ -116,6 +116,11 @@ def test_an_administrator_adds_a_user_on_a_phone_in_the_dark(portal: tuple[str, 
             page.open(address + path)
             wide = page.run("document.documentElement.scrollWidth")
             assert wide <= 390, (path, wide)
+        page.size(375, 800, dark=True)
+        name, buttons = (
+            f"document.querySelector('.bar .{part}').getBoundingClientRect()" for part in ("brand", "mine")
+        )
+        assert page.run(f"{buttons}.top < {name}.bottom"), "the buttons are beside the name, not below it"
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
         assert page.complaints == []
 

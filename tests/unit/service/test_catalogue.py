@@ -79,7 +79,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(catalogue: Catal
     )
     with pytest.raises(ServiceError) as caught:
         catalogue["zzz"]
-    assert caught.value.hint == "see the names with: paictl service list"
+    assert caught.value.hint == "list them with: paictl service list"
 
 
 @pytest.mark.parametrize("name", GONE)
@@ -92,8 +92,8 @@ def test_a_service_that_was_given_up_leads_to_what_took_its_place(catalogue: Cat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- a list\n", "is no service description"),
-        ("a: [\n", "is no service description"),
+        ("- a list\n", "is not a service description"),
+        ("a: [\n", "is not a service description"),
         ("embedded: x\ncluster-type: [k8s]\n", "has no 'description'"),
         ("description: x\nembedded: ''\n", "has no 'embedded'"),
     ],

@@ -149,7 +149,7 @@ def job_sku(bundle: Bundle) -> Findings:
     for submission in submissions(bundle):
         everywhere = [*dict.fromkeys((*submission.cluster.skus.entries, *submission.cluster.types.leaves))]
         for role in submission.job.roles.values():
-            if role.sku is None:
+            if role.sku is None or not everywhere:  # a cluster without device types has findings of its own
                 continue
             if role.sku.text not in everywhere:
                 chain = (

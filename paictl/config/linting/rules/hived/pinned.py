@@ -24,7 +24,8 @@ from collections.abc import Iterator
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, renamed, rule
 from paictl.config.models.hived import HivedConfig, hived
-from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
+from paictl.config.models.placeholders import scalars_below
+from paictl.config.reading.nodes import Node
 from paictl.config.reading.source import place_of
 from paictl.i18n import text
 
@@ -68,8 +69,10 @@ def unknown_pinned_id(document: Document) -> Findings:
     """
     # Each pinned cell id of a virtual cluster that no physical cell has.
     model = hived(document)
+    # A cell below a misspelt key (SHP104) is not read, but its id exists.
+    unread = {pin for entry in document.top if entry.name != "virtualClusters" for pin in _pins_below(entry.value)}
     for promise in model.promises:
-        if promise.pin_id is None or promise.pin_id in model.pins:
+        if promise.pin_id is None or promise.pin_id in model.pins or promise.pin_id in unread:
             continue
         message = text(
             "no physical cell has the pinnedCellId {pin_id!r} that {vc} names", pin_id=promise.pin_id, vc=promise.vc
@@ -107,29 +110,24 @@ def unclaimed_pinned_cell(document: Document) -> Findings:
         -    pinnedCells:
         -    - {pinnedCellId: web-box}
     """
-    # Each pinned cell that is named nowhere, not even in the wrong place (HVD522) or by a wrong id (HVD518).
+    # Each pinned cell that is named nowhere, not even in the wrong place (HVD522, SHP101, SHP104) or by a wrong id
+    # (HVD518).
     model = hived(document)
-    if "virtualClusters" not in document.top or any(p.pin_id and p.pin_id not in model.pins for p in model.promises):
+    virtual_clusters = document.top.get("virtualClusters")
+    if virtual_clusters is None or any(p.pin_id and p.pin_id not in model.pins for p in model.promises):
         return  # most likely that is what names it: SHP103, SHP104 or HVD518
-    if any(isinstance(vc.spec.get("pinnedCells"), MappingNode) for vc in model.vcs):
-        return  # the same: SHP101
-    misplaced = set(_misplaced(model))
+    named = {scalar.text for _, scalar in scalars_below(virtual_clusters)}
     for name, cell in model.pins.items():
-        if cell not in model.claimed and name not in misplaced and cell.pin is not None:
+        if cell not in model.claimed and name not in named and cell.pin is not None:
             message = text("no virtual cluster names the pinned cell {name}", name=name)
             yield Finding(cell.pin, message, "name it under pinnedCells of a virtual cluster, or remove the id")
 
 
-def _misplaced(model: HivedConfig) -> Iterator[str]:
-    """Pinned cell ids that stand inside entries of virtualCells."""
-    for vc in model.vcs:
-        for entry, key in vc.misplaced:
-            value = entry.get(key.text)
-            if isinstance(value, ScalarNode):
-                yield value.text
-            elif isinstance(value, SequenceNode):
-                for item in value.mappings():
-                    yield from (entry.value.text for entry in item if isinstance(entry.value, ScalarNode))
+def _pins_below(node: Node) -> Iterator[str]:
+    """The ids that are written as pinnedCellId, at any depth."""
+    for path, scalar in scalars_below(node):
+        if path.rpartition(".")[2] == "pinnedCellId":
+            yield scalar.text
 
 
 @rule("HVD520", "pinned-cell-claimed-twice", ERROR)

@@ -26,6 +26,8 @@ from paictl.config.linting.rules.shape.words import (
     of_keyword,
     shown,
 )
+from paictl.config.models.services import GONE
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, follow, to_data
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.source import place_of
@@ -120,7 +122,7 @@ def unknown_key(document: Document) -> Findings:
     """
     # Every key that the schema does not declare; a warning where the tools ignore it and nothing is lost by that.
     for number, violation in enumerate(of_keyword(document, "additionalProperties")):
-        if violation.key is None:
+        if violation.key is None or _has_no_effect(document, violation):
             continue
         known = violation.schema.get("properties", {})
         name, parent = violation.key.text, violation.path[:-1]
@@ -141,6 +143,11 @@ def unknown_key(document: Document) -> Findings:
             )
         else:
             yield Finding(violation.key, message, _advice(violation, name), (), severity)
+
+
+def _has_no_effect(document: Document, violation: Violation) -> bool:
+    """Whether a key is in the section of a service that is gone (SVC718): no key there has an effect."""
+    return document.kind is FileKind.SERVICES and len(violation.path) > 1 and violation.path[0] in GONE
 
 
 def _advice(violation: Violation, name: str) -> str:
