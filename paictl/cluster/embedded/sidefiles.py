@@ -30,7 +30,7 @@ from paictl.cluster.embedded.store import BUSY_SECONDS, STORAGES_FILE, TEMPLATES
 from paictl.cluster.storages import Storage, added, granted, storage_named, storages_from, storages_text, without
 from paictl.cluster.templates import TemplateLibrary, library_from, library_named, library_text, with_library
 from paictl.cluster.values import ClusterError
-from paictl.files import write_together
+from paictl.files import locked, write_together
 
 _SCHEMA: Final = 1
 _TABLES: Final = """
@@ -174,15 +174,8 @@ def _token(data: str) -> Token:
 @contextmanager
 def _alone(folder: Path, file: str) -> Iterator[None]:
     """Change a file as the only process that does."""
-    import fcntl  # only on POSIX, and reading needs it not
-
-    with explained(folder, file):
-        handle = os.open(folder / f"{file}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    with explained(folder, file), locked(folder / f"{file}.lock"):
+        yield
 
 
 class EmbeddedStorages:
