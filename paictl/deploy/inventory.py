@@ -18,7 +18,6 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.remote.inventory import Host, Inventory, Login
-from paictl.remote.ssh.link import forward_by_bastion
 
 
 class Role(StrEnum):
@@ -194,6 +193,7 @@ def route_api(deployment: Deployment) -> None:
         return
     try:
         from paictl.remote.kube.client import route
+        from paictl.remote.ssh.connection import forward_by_bastion
     except ModuleNotFoundError:
         return  # without the extra k8s nothing asks the API: commands for hosts alone do without
 

@@ -17,6 +17,7 @@ from paramiko.config import SSHConfig
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.inventory import Host, HostKey, Login, command_to_forget, remember
+from paictl.remote.ssh.bastion import BastionError
 from paictl.remote.ssh.forwarding import Bastion, ForwardError
 from paictl.remote.ssh.link import NotReachedError, SshOptions
 from paictl.remote.ssh.results import CommandStatus
@@ -129,6 +130,19 @@ def open_bastion(host: Host, login: Login, options: SshOptions) -> tuple[Bastion
         message = text("bastion {bastion}: {reason}", bastion=host.place, reason=error.message)
         raise NotReachedError(error.reach, message, error.hint) from None
     return Bastion(host, connection, options.connect), trusted
+
+
+def forward_by_bastion(login: Login, address: str, port: int, options: SshOptions | None = None) -> int:
+    """A port of this machine's loopback that leads through the bastion to a place, until the process ends.
+
+    Raises `BastionError` where the bastion cannot be reached, or does not let us in.
+    """
+    if login.bastion is None:
+        raise ValueError("there is no bastion")
+    try:
+        return open_bastion(login.bastion, login, options or SshOptions())[0].forward(address, port)
+    except NotReachedError as error:
+        raise BastionError(error.message, hint=error.hint or None) from None
 
 
 def _connected(host: Host, login: Login, options: SshOptions, sock: Any = None) -> tuple[Any, str]:

@@ -10,17 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Login, known_hosts_file
-from paictl.remote.ssh.bastion import BastionError, jump_options, jump_setting
+from paictl.remote.ssh.bastion import jump_options, jump_setting
 from paictl.remote.ssh.results import CommandStatus
-
-if TYPE_CHECKING:
-    pass
 
 
 @frozen
@@ -52,21 +48,6 @@ def local_file() -> Iterator[None]:
     except OSError as error:
         message = text("a file here: {reason}", reason=error.strerror or str(error))
         raise NotReachedError(CommandStatus.FAILED, message) from None
-
-
-def forward_by_bastion(login: Login, address: str, port: int, options: SshOptions | None = None) -> int:
-    """A port of this machine's loopback that leads through the bastion to a place, until the process ends.
-
-    Raises `BastionError` where the bastion cannot be reached, or does not let us in.
-    """
-    from paictl.remote.ssh.connection import open_bastion  # late, as in `fleet`
-
-    if login.bastion is None:
-        raise ValueError("there is no bastion")
-    try:
-        return open_bastion(login.bastion, login, options or SshOptions())[0].forward(address, port)
-    except NotReachedError as error:
-        raise BastionError(error.message, hint=error.hint or None) from None
 
 
 def shell_command(host: Host, login: Login, *, accept_new: bool = False, known_hosts: Path | None = None) -> list[str]:
