@@ -113,6 +113,12 @@ NAMES = "paictl.cluster.kubernetes.names"
 ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 """Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
 
+OPENERS = {
+    "embedded": {"cluster/targets.py", "cluster/replaying.py"},
+    "kubernetes": {"cluster/targets.py", "cluster/exports.py"},
+}
+"""Modules outside the kinds of clusters that know each of them."""
+
 HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 """Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
 
@@ -297,9 +303,9 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
         assert users == {seam}
 
 
-def test_only_targets_knows_all_kinds_of_clusters() -> None:
+def test_only_targets_and_exports_know_other_kinds_of_clusters() -> None:
     """Beside the kinds themselves; whoever else wants a cluster asks for one by name. The job controller is a part of
-    one kind, in a process of its own."""
+    one kind, in a process of its own; what is exported is for one kind, what is replayed of another."""
     exempt = {"embedded": set(ONE_KIND_OF_CLUSTER), "kubernetes": {"controller"}}
     for kind, others in exempt.items():
         users = {
@@ -310,7 +316,7 @@ def test_only_targets_knows_all_kinds_of_clusters() -> None:
                 _within(imported, f"paictl.cluster.{kind}") and imported != NAMES for _, imported in imports_of(module)
             )
         }
-        assert users == {"cluster/targets.py"}
+        assert users == OPENERS[kind]
 
 
 def test_only_the_commands_of_labs_know_labs() -> None:

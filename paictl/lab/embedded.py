@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed, plan_beginning
@@ -24,6 +24,9 @@ from paictl.cluster.interface import Cluster, Event
 from paictl.lab.manifest import Lab
 from paictl.lab.messages import LabError
 from paictl.units import Millis, from_unix
+
+if TYPE_CHECKING:
+    from paictl.lab.initial import Beginning
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 """When every lab begins, so that what the texts show is what a student sees."""
@@ -44,11 +47,8 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
     return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: begun_at)
 
 
-def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) -> Cluster:
+def bring_up_class(folder: Path, start: Beginning, speed: str | None) -> Cluster:
     """Make the cluster of a class, whose time passes at a `speed` (``60``, ``max``), as on the wall by default."""
-    from paictl.lab.initial import beginning_with  # late, as in `bring_up`
-
-    start = beginning_with(files)
     first, then = commands.bring_up("class", start.services, start.machines, start.files)
     return EmbeddedCluster.up(folder, first, then, clock=parse_speed(speed) if speed else None)
 

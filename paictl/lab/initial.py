@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from paictl.cluster.interface import MachineSpec
 from paictl.cluster.machines import machines_in
-from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, presealed, preset_files
+from paictl.cluster.presets import DEFAULT, LAYOUT, PUBLIC_SECRET, SERVICES, preset_files
 from paictl.config.pushing.push import seal_files
+from paictl.config.secrets.sealing import quick_seal
 from paictl.frozen import frozen
 from paictl.lab.manifest import Lab
 from paictl.service.catalogue import load_catalogue
@@ -32,8 +33,12 @@ def initial_files(lab: Lab) -> dict[str, str]:
 
 
 def beginning_of(lab: Lab) -> Beginning:
-    """How the cluster of a lab begins: a seal that is known stays, any other secret is sealed."""
-    files = presealed(initial_files(lab))
+    """How the cluster of a lab begins.
+
+    The secrets of all presets, which are none, get a seal that is quickly made; it stays, and any other is sealed.
+    """
+    written = initial_files(lab)
+    files = {name: PUBLIC_SECRET.sub(lambda match: f'"{quick_seal(match[0])}"', text) for name, text in written.items()}
     return _beginning(seal_files(files, files))
 
 

@@ -25,7 +25,7 @@ from paictl.cluster.accounts import (
     token_data,
     token_from,
 )
-from paictl.cluster.configured import account_changed, account_there
+from paictl.cluster.conflicts import account_changed, account_there
 from paictl.cluster.embedded.store import BUSY_SECONDS, STORAGES_FILE, TEMPLATES_FILE, USERS_FILE, explained, whole
 from paictl.cluster.storages import Storage, added, granted, storage_named, storages_from, storages_text, without
 from paictl.cluster.templates import TemplateLibrary, library_from, library_named, library_text, with_library
@@ -246,3 +246,15 @@ class EmbeddedTemplates:
         with _alone(self._folder, TEMPLATES_FILE):
             written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
             write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)
+
+
+# --- all of them
+
+
+class SideFiles:
+    """What lies beside the file of the cluster in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.users = EmbeddedUsers(folder)
+        self.storages = EmbeddedStorages(folder)
+        self.templates = EmbeddedTemplates(folder)

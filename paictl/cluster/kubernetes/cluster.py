@@ -16,7 +16,6 @@ from paictl.cluster.capabilities import OpenPaiLeft
 from paictl.cluster.devices.support import described
 from paictl.cluster.interface import DeviceTime
 from paictl.cluster.kubernetes.access import KubernetesAccess
-from paictl.cluster.kubernetes.decisions import read_doors
 from paictl.cluster.kubernetes.diagnostics import read_diagnostics
 from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.jobs import JobStore
@@ -377,6 +376,8 @@ class KubernetesCluster:
 
     def scheduler_files(self) -> Mapping[str, bytes]:
         """Records of decisions, metrics and complaints of the doors that lead, through their pods' ports."""
+        from paictl.cluster.kubernetes.decisions import read_doors  # late: few commands reach into a pod
+
         with cluster_errors():
             return read_doors(self._client)
 

@@ -33,7 +33,7 @@ from paictl.cluster.values import (
 )
 from paictl.i18n import text
 from paictl.remote import Pipes
-from paictl.remote.kube import podstreams
+from paictl.remote.kube import pods
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, find, path_of
 from paictl.units import instant
@@ -161,7 +161,7 @@ class JobStore:
         pai = self.find(key)
         pod = self._pod(pai, task)
         try:
-            yield from podstreams.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
+            yield from pods.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
         except KubeError as error:
             if error.status not in (BAD_REQUEST, NOT_FOUND):
                 raise
@@ -172,6 +172,8 @@ class JobStore:
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise _does_not_run(key, task, pod.phase)
+        from paictl.remote.kube import podstreams  # late: few commands reach into a pod
+
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
 
     def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
@@ -179,6 +181,8 @@ class JobStore:
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise _does_not_run(key, task, pod.phase)
+        from paictl.remote.kube import podstreams  # late, as in `execute`
+
         return podstreams.dial(self._client, JOBS_NAMESPACE, pod.name, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
