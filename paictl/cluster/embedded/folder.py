@@ -1,8 +1,8 @@
 """A cluster in a folder: what there is to see of it, how a command is carried out, and what is kept.
 
 What was written down answers who only looks, as long as nothing has happened since (`still`). For all else the world is
-read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `written`,
-`views`, `analysis`). Most short commands never need that, so these modules are imported by the methods that do.
+read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `views`,
+`serialization`, `questions`). Most short commands never need that, so these modules are imported by the methods that do.
 """
 
 from __future__ import annotations
