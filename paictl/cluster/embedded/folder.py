@@ -2,7 +2,7 @@
 
 What was written down answers who only looks, as long as nothing has happened since (`still`). For all else the world is
 read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `views`,
-`serialization`, `questions`). Most short commands never need that, so these modules are imported by the methods that do.
+`serialization`, `questions`). Most short commands never need that, so the methods that do import these modules.
 """
 
 from __future__ import annotations
