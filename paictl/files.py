@@ -1,11 +1,13 @@
-"""Writing files: one in a single step, or several that belong together, all of them or none."""
+"""Writing files: one in a single step, or several that belong together, all of them or none; and locking them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from paictl import i18n
 from paictl.errors import PaictlError
@@ -128,3 +130,21 @@ def _rename_all(temporary: Mapping[str, Path], targets: Mapping[str, Path]) -> N
         raise
     for old in kept.values():
         old.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that ask for this lock waiting; its file is made and stays. Raises `OSError`."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int | IO[str], *, wait: bool = True) -> None:
+    """Lock an open file until it is closed; without `wait` raises `BlockingIOError` if another process has it."""
+    import fcntl  # late: Windows has none, and what locks nothing works there
+
+    fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
+from paictl.resources import resource_folder
 from paictl.suggestions import nearest
 
 LANGUAGES: Final = ("en", "zh")
@@ -158,7 +159,6 @@ def catalogue(language: str) -> MessageCatalogue:
     """The catalogue of a language; empty for English and for languages that there are none of."""
     if language == "en" or language not in LANGUAGES:
         return MessageCatalogue({})
-    from paictl.resources import resource_folder  # which English does not need
 
     lines = (resource_folder("locale") / f"{language}.po").read_text(encoding="utf-8").splitlines()
     return MessageCatalogue(dict(_entries(lines)))

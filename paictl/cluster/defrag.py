@@ -23,6 +23,7 @@ from paictl.scheduler.defrag import (
     weight_of,
     why_outrun,
 )
+from paictl.scheduler.defrag.trial import Trials
 from paictl.scheduler.explain.data import PodVerdict
 from paictl.scheduler.scratch import imagined
 from paictl.units import Millis
@@ -242,8 +243,6 @@ def planned_moves(cluster: str, scene: DefragScene, rooms: Iterable[RoomRequest]
 
 def _make(engine: Engine, plan: RoomPlan, gangs: Mapping[str, RunningGang]) -> None:
     """Make the moves of a plan in what is imagined already."""
-    from paictl.scheduler.defrag.trial import Trials
-
     trials = Trials(engine, gangs)
     for move in plan.moves:
         trials.move(gangs[move.key], frozenset(plan.nodes))

@@ -14,8 +14,7 @@ from paictl.units import Millis, instant, millis_between, rfc3339
 from paictl.workload.windows import NOTICE, Window, Windows
 
 if TYPE_CHECKING:
-    from paictl.cells.spec import ClusterSpec
-    from paictl.cluster.picture import Picture
+    pass
 
 
 UNIX: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,38 +91,6 @@ class Outlook:
     window: MaintenanceWindow
     leaving: tuple[LeavingJob, ...]
     at_risk: Mapping[str, int]
-
-
-def outlook(
-    window: MaintenanceWindow, others: Iterable[MaintenanceWindow], picture: Picture, spec: ClusterSpec | None
-) -> Outlook:
-    """What a window means as things are now; `others` are all windows, `spec` None: there are no guarantees."""
-    from paictl.cells.quota import cells_at_risk  # late: who only looks at windows promises nothing
-
-    together = {
-        node
-        for other in (window, *others)
-        if other.start < window.end and window.start < other.end
-        for node in other.nodes
-    }
-    at_risk = {} if spec is None else cells_at_risk(spec, together)
-    return Outlook(window, tuple(_leaving(window, picture)), at_risk)
-
-
-def _leaving(window: MaintenanceWindow, picture: Picture) -> Iterable[LeavingJob]:
-    nodes: dict[str, dict[str, None]] = {}
-    for top in picture.top_cells():
-        for node in top.nodes():
-            if node.name in window.nodes:
-                for leaf in node.leaves():
-                    if leaf.job:
-                        nodes.setdefault(leaf.job, {})[node.name] = None
-    known = {job.key: job for job in picture.jobs}
-    for key, names in nodes.items():
-        job = known.get(key)
-        ends_by = None if job is None else job.ends_by
-        if ends_by is None or ends_by > window.start:
-            yield LeavingJob(key, "" if job is None else job.vc, tuple(names), ends_by)
 
 
 # --- windows as a text, with dates

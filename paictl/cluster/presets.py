@@ -15,7 +15,8 @@ LAYOUT: Final = "layout.yaml"
 SERVICES: Final = "services-configuration.yaml"
 PASSWORD: Final = "only-on-this-machine"  # noqa: S105 - of a cluster that is reached from this machine only
 TOKEN_SECRET: Final = "only-on-this-machine-too"  # noqa: S105 - as above
-_PUBLIC: Final = re.compile(rf"(?m)(?<=: )(?:{PASSWORD}|{TOKEN_SECRET})$")
+PUBLIC_SECRET: Final = re.compile(rf"(?m)(?<=: )(?:{PASSWORD}|{TOKEN_SECRET})$")
+"""These secrets in the files of a preset."""
 
 
 @frozen
@@ -118,18 +119,11 @@ def classroom_files(vcs: Iterable[str], secrets: Callable[[], str]) -> dict[str,
     promises = dict.fromkeys(("default", *vcs), (("", 1),))
     title = "a class: a worker with a GPU for each virtual cluster"
     files = _files(Preset(title, _ONE_GPU, "GPU-POOL", 1, len(promises), promises))
-    return {name: _PUBLIC.sub(lambda _: secrets(), written) for name, written in files.items()}
+    return {name: PUBLIC_SECRET.sub(lambda _: secrets(), written) for name, written in files.items()}
 
 
 def _files(preset: Preset) -> dict[str, str]:
     return {LAYOUT: _text(_layout(preset)), SERVICES: _text(_services(preset))}
-
-
-def presealed(files: Mapping[str, str]) -> dict[str, str]:
-    """Files with the secrets of all presets sealed, which are none; others stay as they are."""
-    from paictl.config.secrets.sealing import quick_seal  # late: few who need a preset begin a cluster with it
-
-    return {name: _PUBLIC.sub(lambda match: f'"{quick_seal(match[0])}"', text) for name, text in files.items()}
 
 
 def _text(lines: Iterator[str]) -> str:

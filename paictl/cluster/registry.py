@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
-from paictl.files import write_together
+from paictl.files import lock, write_together
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import config_folder
@@ -117,19 +117,17 @@ def remove(name: str) -> None:
 @contextmanager
 def _changing() -> Iterator[Registry]:
     """The registry, while nobody else changes it."""
-    import fcntl  # only on POSIX, and reading needs it not
-
     folder = config_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(folder / f".{FILE}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        handle = os.open(folder / f".{FILE}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise PaictlError(text("cannot be written: {strerror}", strerror=error.strerror), where=str(folder)) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock(handle)
         yield read_registry()
     finally:
-        os.close(lock)
+        os.close(handle)
 
 
 def _write(registry: Registry) -> None:

@@ -13,6 +13,8 @@ from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.values import ClusterError, JobRequest, ReservationView
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
+from paictl.scheduler.decision import Wait
+from paictl.scheduler.errors import RequestError
 from paictl.units import Millis, instant, millis_between, rfc3339
 from paictl.workload.reservations import (
     Repeat,
@@ -22,11 +24,12 @@ from paictl.workload.reservations import (
     read_reservation,
     reservation_row,
 )
+from paictl.workload.reserved import Clash, ReservedCells
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
     from paictl.workload.backfill import Foresight, LineGang
-    from paictl.workload.reserved import Clash, ReservedCells, Unready
+    from paictl.workload.reserved import Unready
 
 KEY: Final = "reservations.json"
 """Where they stand in the ConfigMap of the maintenance windows."""
@@ -162,8 +165,6 @@ def waits_for_reservation(
     known: JobExplanation, kept: ReservedCells | None, foresight: Foresight, gang: LineGang, name: str, epoch: datetime
 ) -> JobExplanation | None:
     """What is known of a job that waits for its reservation `name`, or for those of others; None: for neither."""
-    from paictl.workload.reserved import Clash, ReservedCells  # late: most commands explain nothing
-
     reserved = kept or ReservedCells(Reservations(), lambda _: "")
     why = reserved.obstruction(foresight, gang, name)
     if why is None:
@@ -178,9 +179,6 @@ def _no_room(
     known: JobExplanation, reserved: ReservedCells, foresight: Foresight, gang: LineGang, name: str
 ) -> JobExplanation | None:
     """What is known of a job whose reservation has nodes of the free pool, if these have no room for it."""
-    from paictl.scheduler.decision import Wait
-    from paictl.scheduler.errors import RequestError
-
     reservation = reserved.reservations.get(name) if name else None
     if reservation is None or not reservation.nodes:
         return None
@@ -196,8 +194,6 @@ def _no_room(
 
 def reason_of(why: Unready | Clash, now: Millis, epoch: datetime) -> Text:
     """Why somebody waits for the sake of reservations."""
-    from paictl.workload.reserved import Clash
-
     if isinstance(why, Clash):
         at = rfc3339(instant(epoch, why.at))
         current = why.reservation.occurrence(now)

@@ -6,10 +6,10 @@ The one place that knows all kinds. Whoever has a name gets a `Cluster` and need
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.interface import ClusterError
 from paictl.cluster.registry import LOCAL, Pinned, read_registry
@@ -17,12 +17,9 @@ from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import did_you_mean, text
 from paictl.places import state_folder
-from paictl.units import Millis, from_unix
 
 if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster, Event
-    from paictl.cluster.manifests.certificates import CertificateSet
-    from paictl.cluster.manifests.writing import Exported
+    from paictl.cluster.interface import Cluster
     from paictl.config.making.discovered import DiscoveredCluster
 
 VARIABLE: Final = "PAICTL_CLUSTER"
@@ -165,10 +162,9 @@ def observed(pinned: Pinned) -> DiscoveredCluster:
 
     Raises `ClusterError` if its context leads elsewhere today, `KubeError` if nodes may not be listed, `NoAnswerError`.
     """
-    from paictl.cluster.kubernetes.discovery import observe
-    from paictl.cluster.kubernetes.opening import client_of
+    from paictl.cluster.kubernetes.discovery import observe_pinned
 
-    return observe(client_of(pinned))
+    return observe_pinned(pinned)
 
 
 def open_in_cluster() -> Cluster:
@@ -176,33 +172,6 @@ def open_in_cluster() -> Cluster:
     from paictl.cluster.kubernetes.opening import open_own
 
     return open_own()
-
-
-def chart_of(exported: Exported) -> dict[str, str]:
-    """Services as a Helm chart, by path; raises `TemplateError`, and `ClusterError` for too large a configuration."""
-    from paictl.cluster.kubernetes.exporting.chart import chart_files
-    from paictl.cluster.kubernetes.exporting.objects import node_script
-
-    return {**chart_files(exported), "nodes.sh": node_script(exported)}
-
-
-def base_of(exported: Exported) -> dict[str, str]:
-    """The same as a base of kustomize."""
-    from paictl.cluster.kubernetes.exporting.objects import base_files, node_script
-
-    return {**base_files(exported), "nodes.sh": node_script(exported)}
-
-
-def secrets_of(
-    exported: Exported, secrets: Mapping[str, str], certificates: CertificateSet | None
-) -> list[dict[str, Any]]:
-    """The Secrets that exported services need, and the namespace; `secrets` maps seals to ``TAG:VALUE``.
-
-    Raises `PaictlError` for a seal without a value.
-    """
-    from paictl.cluster.kubernetes.exporting.objects import secret_objects
-
-    return secret_objects(exported, secrets, certificates)
 
 
 def stamp_of(target: Target) -> object:
@@ -216,16 +185,3 @@ def stamp_of(target: Target) -> object:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def replayed(log: Sequence[tuple[Millis, Mapping[str, Any]]], epoch: Millis, until: Millis) -> list[Event]:
-    """All events of a `Recorded` cluster that began at `epoch` (Unix time), computed anew up to an instant of its own.
-
-    Raises `KeyError`, `TypeError`, `ValueError` or `PaictlError` for what is no such log.
-    """
-    from paictl.cluster.embedded import commands
-
-    world = commands.replay(log, epoch)
-    world.advance(max(until, world.now))
-    start = from_unix(epoch / 1000)
-    return [happened.event(start) for happened in world.events]

@@ -25,6 +25,7 @@ from paictl.files import write_together
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import cache_folder
+from paictl.plan import events
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
 from paictl.plan.run import PhaseOutcome, carry_out
@@ -190,8 +191,6 @@ class PhaseTimes:
 
     def __call__(self, event: object) -> None:
         """Take an event."""
-        from paictl.plan import events
-
         match event:
             case events.PhaseBegan():
                 self._began = self._now()

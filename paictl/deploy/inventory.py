@@ -193,7 +193,7 @@ def route_api(deployment: Deployment) -> None:
         return
     try:
         from paictl.remote.kube.client import route
-        from paictl.remote.ssh.link import forward_by_bastion
+        from paictl.remote.ssh.connection import forward_by_bastion
     except ModuleNotFoundError:
         return  # without the extra k8s nothing asks the API: commands for hosts alone do without
 

@@ -39,6 +39,7 @@ from paictl.frozen import frozen
 from paictl.lab import embedded, requests
 from paictl.lab.checks import holds
 from paictl.lab.commandlog import wall_clock
+from paictl.lab.initial import beginning_with
 from paictl.lab.manifest import ClassTask, Lab, Statement
 from paictl.lab.messages import LabError
 from paictl.lab.observation import Observation
@@ -147,7 +148,7 @@ class Classroom:
         shutil.rmtree(self.folder, ignore_errors=True)  # what a start that was interrupted left
         self.folder.mkdir(mode=0o700, parents=True)
         files = classroom_files([student.vc for student in students], lambda: secrets.token_urlsafe(24))
-        users = embedded.bring_up_class(self.folder, files, speed).users
+        users = embedded.bring_up_class(self.folder, beginning_with(files), speed).users
         new = [NewUser(TEACHER, passwords.generated(), admin=True)]
         new += [NewUser(student.user, passwords.generated(), vcs=(student.vc,)) for student in students]
         with ThreadPoolExecutor() as pool:  # a hash takes a fifth of a second, and lets others work meanwhile

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed, plan_beginning
@@ -24,6 +24,9 @@ from paictl.cluster.interface import Cluster, Event
 from paictl.lab.manifest import Lab
 from paictl.lab.messages import LabError
 from paictl.units import Millis, from_unix
+
+if TYPE_CHECKING:
+    from paictl.lab.initial import Beginning
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 """When every lab begins, so that what the texts show is what a student sees."""
@@ -37,24 +40,16 @@ Log = list[tuple[Millis, Mapping[str, Any]]]
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:
     """Make a lab's cluster: its services run, and its clock is paused until it is ticked."""
-    from paictl.cluster.machines import machines_in  # late, as in `_configuration`: few commands begin a lab
-    from paictl.service.catalogue import load_catalogue
+    from paictl.lab.initial import beginning_of  # late: few commands begin a lab
 
-    files = _configuration(lab)
-    services = tuple(load_catalogue().services)
-    first, then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
-    beginning = BEGINNING.timestamp()
-    return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
+    start, begun_at = beginning_of(lab), BEGINNING.timestamp()
+    first, then = commands.bring_up(f"lab{lab.number}", start.services, start.machines, start.files)
+    return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: begun_at)
 
 
-def bring_up_class(folder: Path, files: Mapping[str, str], speed: str | None) -> Cluster:
+def bring_up_class(folder: Path, start: Beginning, speed: str | None) -> Cluster:
     """Make the cluster of a class, whose time passes at a `speed` (``60``, ``max``), as on the wall by default."""
-    from paictl.cluster.machines import machines_in
-    from paictl.config.pushing.push import seal_files
-    from paictl.service.catalogue import load_catalogue
-
-    services = tuple(load_catalogue().services)
-    first, then = commands.bring_up("class", services, machines_in(files), seal_files(files))
+    first, then = commands.bring_up("class", start.services, start.machines, start.files)
     return EmbeddedCluster.up(folder, first, then, clock=parse_speed(speed) if speed else None)
 
 
@@ -111,13 +106,3 @@ def _opened(folder: Path) -> EmbeddedCluster:
     if not Store.exists(folder):
         raise LabError("cluster-gone", where=str(folder), lab=folder.name[:2])
     return EmbeddedCluster.at(folder)
-
-
-def _configuration(lab: Lab) -> Mapping[str, str]:
-    """The configuration with which the lab's cluster begins, secrets sealed."""
-    from paictl.cluster.presets import presealed
-    from paictl.config.pushing.push import seal_files
-    from paictl.lab.initial import initial_files
-
-    files = presealed(initial_files(lab))
-    return seal_files(files, files)  # a seal that is known stays, any other secret is sealed

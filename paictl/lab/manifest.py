@@ -242,11 +242,9 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
 
 
 def _data(path: Path) -> Any:
-    """What a manifest says, its shape not checked."""
-    from paictl.config.reading.kinds import FileKind  # late, like the imports of `read_lab`: most commands remember it
-    from paictl.config.reading.load import load
+    from paictl.lab import manifestfile  # late: most commands remember what it says
 
-    return next(load([str(path)], FileKind.LAB).documents).data
+    return manifestfile.read(path)
 
 
 def _our_lab(folder: Path) -> Lab:
@@ -259,27 +257,13 @@ def _our_lab(folder: Path) -> Lab:
 
 def read_lab(folder: Path) -> Lab:
     """The lab in a folder; raises `PaictlError` with the first mistake of its manifest."""
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.reading.kinds import FileKind
-    from paictl.config.reading.load import load
-    from paictl.config.reading.problem import Severity
+    from paictl.lab import manifestfile  # late, as in `_data`
 
-    path = str(folder / MANIFEST)
-    loaded = load([path], FileKind.LAB)
-    for failure in loaded.failures:
-        raise failure
-    report = validate(loaded, Choice(severity=Severity.ERROR))
-    for problem in report.problems:
-        raise PaictlError(
-            problem.message,
-            where=f"{path}:{problem.place.line}:{problem.place.column}",
-            hint=text("all of them: paictl config validate {path}", path=path),
-        )
-    data = next(loaded.documents).data
-    lab = _lab(folder, data if isinstance(data, dict) else {})
+    path = folder / MANIFEST
+    lab = _lab(folder, manifestfile.read_checked(path))
     if lab.id != folder.name:
         message = text("the lab calls itself {id!r} in the folder {folder!r}", id=lab.id, folder=folder.name)
-        raise PaictlError(message, where=path)
+        raise PaictlError(message, where=str(path))
     return lab
 
 

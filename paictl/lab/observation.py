@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ConfigVersion, DeviceTime, Event, JobView, NodeView, ServiceView, Users
-from paictl.frozen import frozen, frozen_caching
+from paictl.frozen import frozen_caching
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.requests import AskedRequest
 from paictl.lab.site import renamed
@@ -20,6 +20,7 @@ from paictl.units import Millis, millis_between
 
 if TYPE_CHECKING:
     from paictl.cluster.scheduling import JobExplanation
+    from paictl.lab.promises import VcPromise
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
 _BOOK = re.compile(r"^job-config-(?=\d+$)")
@@ -68,14 +69,6 @@ class Watched(Protocol):
 
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """Who used which devices in a span of time."""
-
-
-@frozen
-class VcPromise:
-    """What a VC is promised: so many devices, in the chains that `nodes` (sorted) belong to."""
-
-    devices: int
-    nodes: tuple[str, ...]
 
 
 @frozen_caching
@@ -166,11 +159,13 @@ class Observation:
 
     def promised(self, vc: str) -> VcPromise | None:
         """What the newest configuration promises to a VC, in the lab's names; None if it has no such VC."""
+        from paictl.lab.promises import promises  # late: few checks are about promises, and all load this module
+
         files = self.configuration.files if self.configuration else {}
-        promise = _promises(tuple(files.items())).get(vc)
+        promise = promises(tuple(files.items())).get(vc)
         if promise is None or not self.names:
             return promise
-        return VcPromise(promise.devices, tuple(sorted(self.names.get(name, name) for name in promise.nodes)))
+        return replace(promise, nodes=tuple(sorted(self.names.get(name, name) for name in promise.nodes)))
 
     def file(self, name: str) -> str | None:
         """A file of the student in the lab's names, None if there is none."""
@@ -199,32 +194,3 @@ class Observation:
                 spans.extend((since, event.number) for since in open_since.values())
                 open_since.clear()
         return [*spans, *((since, None) for since in open_since.values())]
-
-
-@lru_cache(maxsize=16)
-def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, VcPromise]:
-    """VC → what a configuration promises to it; read once, for it is asked after every command."""
-    from paictl.cells.spec import ClusterSpec  # late: few checks are about promises
-    from paictl.cells.tree import build_physical
-    from paictl.config.reading.kinds import FileKind
-    from paictl.config.reading.load import load_memory
-    from paictl.workload.supply import Supply
-
-    loaded = load_memory(dict(files))
-    for document in loaded.documents:
-        if document.kind is FileKind.HIVED and isinstance(document.data, dict):
-            spec = ClusterSpec.from_mapping(document.data)
-            tree = build_physical(spec)
-            nodes: dict[str, set[str]] = {}
-            for cell in tree.cells():
-                chain = tree.chains[tree.chain[cell]]
-                if tree.level[cell] == chain.node_level:
-                    nodes.setdefault(chain.name, set()).add(tree.node_name(cell))
-            return {
-                vc: VcPromise(
-                    sum(view.leaves for view in views),
-                    tuple(sorted(set().union(*(nodes.get(view.chain, set()) for view in views)))),
-                )
-                for vc, views in Supply.from_spec(spec).vcs.items()
-            }
-    return {}

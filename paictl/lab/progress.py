@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from paictl.files import lock
 from paictl.frozen import frozen
 from paictl.lab.messages import LabError, writing
 
@@ -111,13 +112,11 @@ class ProgressFile:
     @contextmanager
     def changing(self) -> Iterator[Progress]:
         """Read, let the block change it, write; waits for another command that does the same."""
-        import fcntl  # only here, so that on systems without it the commands that need no lab work
-
         with writing(self.path):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = self.path.with_suffix(".lock").open("w")
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            handle = self.path.with_suffix(".lock").open("w")
+        with handle:
+            lock(handle)
             progress = self.read()
             yield progress
             with writing(self.path):

@@ -15,6 +15,7 @@ from paictl.lab.messages import Message, by_language, joined, literal, message
 from paictl.lab.observation import Observation
 from paictl.lab.requests import matching as matching_requests
 from paictl.units import parse_duration
+from paictl.workload.usagereport import Dimension, UsageRow, add_up
 
 Says = Mapping[str, Any]
 
@@ -297,8 +298,6 @@ def node(observation: Observation, says: Says) -> Iterator[Mismatch]:
 
 def usage(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """The device time of a virtual cluster since the cluster came up, as spans of one device."""
-    from paictl.workload.usagereport import Dimension, UsageRow, add_up  # late: few checks are about accounts
-
     subject = message("virtual-cluster", name=says["vc"])
     rows = (
         add_up(observation.cluster.usage(observation.cluster.epoch, observation.cluster.now).amounts, [Dimension.VC])

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bind
+from paictl.files import lock
 from paictl.frozen import frozen
 from paictl.lab import commandlog, embedded, requests
 from paictl.lab.folders import MARK, is_lab
@@ -212,11 +213,9 @@ class Workspace:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    import fcntl  # only here, so that on systems without it the commands that need no lab work
-
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle)
         yield
     finally:
         os.close(handle)

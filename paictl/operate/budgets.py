@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
 
-from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import (
     ClusterError,
     Configuration,
@@ -81,10 +80,14 @@ def as_data(report: BudgetReport) -> dict[str, object]:
 
 def sharing_of(cluster: Configuration) -> Sharing:
     """What the newest configuration says; nothing where none was pushed."""
-    from paictl.workload.sharing import Sharing  # late: it needs the scheduler's types, and `config` loads this module
-
     versions = cluster.configurations()
-    return ConfigSnapshot(versions[-1].number, versions[-1].files).sharing if versions else Sharing()
+    return _sharing_in(versions[-1].files if versions else {})
+
+
+def _sharing_in(files: Mapping[str, str]) -> Sharing:
+    from paictl.cluster.configured import ConfigSnapshot  # late: `config validate` loads this module and pushes nothing
+
+    return ConfigSnapshot(0, files).sharing
 
 
 def used_now(cluster: BudgetPorts) -> Used:
@@ -129,7 +132,7 @@ def below_use(
     if SECTION not in content:
         return ()
     try:
-        rules = ConfigSnapshot(0, files).sharing
+        rules = _sharing_in(files)
         states = rules.budgets.states(used_now(cluster)) if rules.budgets else []
     except PaictlError:  # other findings say what is wrong with the files
         return ()

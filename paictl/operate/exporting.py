@@ -7,7 +7,7 @@ byte, and says which files are ours to replace.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +18,6 @@ from paictl.cluster.doors import scheduler_host, server_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
 from paictl.cluster.manifests.certificates import CertificateSet, kept_in
 from paictl.cluster.manifests.writing import Exported, to_yaml
-from paictl.cluster.targets import base_of, chart_of, secrets_of
 from paictl.config.pushing.configfile import of_texts, texts_of
 from paictl.config.pushing.push import values_behind
 from paictl.errors import PaictlError
@@ -40,12 +39,6 @@ class ExportFormat(StrEnum):
 
     HELM = "helm"
     KUSTOMIZE = "kustomize"
-
-
-_WRITERS: Final[Mapping[ExportFormat, Callable[[Exported], dict[str, str]]]] = {
-    ExportFormat.HELM: chart_of,
-    ExportFormat.KUSTOMIZE: base_of,
-}
 
 
 @frozen
@@ -75,6 +68,8 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     Raises `RefusedFilesError` for files with errors, `ServiceError` for an unknown service, `TemplateError` for one
     that cannot be rendered, `PaictlError` for a folder with files that no export has written. Nothing is written then.
     """
+    from paictl.cluster import exports  # late: it needs the extra k8s, and help must work without it
+
     folder = _checked(request.path)
     note = _note_in(target)
     before = note.get("files") or {}
@@ -88,7 +83,8 @@ def export(request: ExportRequest, kind: ExportFormat, target: Path, at: datetim
     exported = Exported(
         request.cluster_id, files, services, __version__, NAMESPACE, JOBS_NAMESPACE, number=number, at=since
     )
-    texts = _WRITERS[kind](exported)
+    write = exports.chart_of if kind is ExportFormat.HELM else exports.base_of
+    texts = write(exported)
     new_note: dict[str, Any] = {
         "format": kind.value,
         "number": number,
@@ -106,11 +102,15 @@ def export_secrets(request: ExportRequest, state: Path, now: float) -> str:
     Certificates of the scheduler are kept in the folder `state`. Raises as `export` does, and `PaictlError` where a
     file has a seal in the place of a secret.
     """
+    from paictl.cluster import exports  # late: it needs the extra k8s, and help must work without it
+
     folder = _checked(request.path)
     sealed = {name: file.sealed(file) for name, file in folder.files.items()}
     services = _services(load_catalogue(), request)
     exported = Exported(request.cluster_id, texts_of(sealed), services, __version__, NAMESPACE, JOBS_NAMESPACE)
-    return to_yaml(secrets_of(exported, values_behind(folder.files, sealed), _certificates(exported, state, now)))
+    return to_yaml(
+        exports.secrets_of(exported, values_behind(folder.files, sealed), _certificates(exported, state, now))
+    )
 
 
 def _certificates(exported: Exported, state: Path, now: float) -> CertificateSet | None:

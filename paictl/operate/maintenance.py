@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import Configuration, Identity, Maintained, MaintenanceWindow, Nodes, Scheduling
-from paictl.cluster.maintenance import Outlook, WindowRequest, outlook
+from paictl.cluster.maintenance import Outlook, WindowRequest
 from paictl.cluster.picture import Picture
 from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
@@ -82,9 +81,10 @@ def expected(cluster: MaintenancePorts, name: str) -> Outlook:
 
 
 def _outlook(cluster: MaintenancePorts, window: MaintenanceWindow) -> Outlook:
+    from paictl.cluster.outlook import outlook  # late: most commands about nodes plan nothing
+
     try:
         version = cluster.configuration()
-        spec = ConfigSnapshot(version.number, version.files).spec
-    except PaictlError:  # nothing is promised by a cluster without a scheduler's configuration
-        spec = None
-    return outlook(window, cluster.windows(), cluster.picture(), spec)
+    except PaictlError:  # nothing is promised by a cluster without a configuration
+        version = None
+    return outlook(window, cluster.windows(), cluster.picture(), version)

@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 from paictl.cluster.capabilities import Recorded
 from paictl.cluster.interface import Event, EventKind
-from paictl.cluster.targets import replayed
+from paictl.cluster.replaying import replayed
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate import recorded_decisions

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
+from paictl.files import locked
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import config_folder
@@ -117,7 +116,7 @@ def remember(path: Path, place: str, key: HostKey) -> None:
     line = key.line(place)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(path):
+        with locked(path.with_name(f".{path.name}.lock")):
             before = path.read_text(encoding="utf-8") if path.is_file() else ""
             if line in before.splitlines():
                 return
@@ -132,15 +131,3 @@ def remember(path: Path, place: str, key: HostKey) -> None:
 def command_to_forget(place: str, path: Path) -> str:
     """The command that takes a host's key out of the file."""
     return f"ssh-keygen -R '{place}' -f {path}"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    import fcntl  # only on POSIX, and reading needs it not
-
-    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.files import lock, locked
 from paictl.i18n import text
 
 MARK: Final = "PAICTL_PRIVATE_FOLDER"
@@ -32,18 +33,14 @@ def private_folder() -> Iterator[Path]:
 
     Raises `PaictlError` if another user's file or folder is in its place.
     """
-    import fcntl  # only on POSIX
-
     root = _root()
     clean_private_folders()
     folder = Path(tempfile.mkdtemp(prefix="", dir=root))
-    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    with locked(folder / _LOCK):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_private(path: Path, content: str) -> None:
@@ -55,21 +52,19 @@ def write_private(path: Path, content: str) -> None:
 
 def clean_private_folders() -> None:
     """Remove the folders of processes that are gone, and end what they left running."""
-    import fcntl
-
     for folder in _root().iterdir():
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             continue  # about to be made, or removed, by another process
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle, wait=False)
             end_marked(f"{MARK}={folder}")  # workers that outlived who began them
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue  # in use
         finally:
-            os.close(lock)
+            os.close(handle)
 
 
 def _root() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from paictl.cells.quota import shortfall
@@ -118,8 +119,6 @@ def digest_of(tables: Iterable[Table]) -> str:
 
 def _group_key(group: object) -> str:
     """A canonical text of a group (its set of waiting pods has no order of its own)."""
-    from dataclasses import fields
-
     return repr(
         [
             sorted(value) if isinstance(value, frozenset) else value

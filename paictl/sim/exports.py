@@ -44,14 +44,13 @@ def sweep_parquet(runs: Sequence[SweepRun]) -> bytes:
     Figures are numbers; a swept parameter is a number if all of its values are, else text.
     """
     require_parquet()
-    import pyarrow as pa
-    from pyarrow import parquet
+    import pyarrow.parquet
 
     rows = list(sweep_rows(runs))
     names = list(rows[0]) if rows else []
-    table = pa.table({name: _column([row[name] for row in rows]) for name in names})
+    table = pyarrow.table({name: _column([row[name] for row in rows]) for name in names})
     out = io.BytesIO()
-    parquet.write_table(table, out, compression="zstd")
+    pyarrow.parquet.write_table(table, out, compression="zstd")
     return out.getvalue()
 
 

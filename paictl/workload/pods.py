@@ -18,6 +18,8 @@ from paictl.i18n import text
 from paictl.scheduler.request import Member, PodRequest
 from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
+from paictl.workload.sku import decisive, leaf_number
+from paictl.workload.terms import agree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -126,9 +128,6 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     Whether they can ever run is `paictl.workload.feasible`'s business. Raises `JobError` naming the field for a VC, SKU
     or pinned cell that is not there for the job, roles that cannot share a group, and names that collide.
     """
-    from paictl.workload.sku import leaf_number  # late: pods are looked at far more often than planned
-    from paictl.workload.terms import agree
-
     if not _USER.fullmatch(user):
         raise JobError("user", text("{user!r} must be 1 to 64 letters, digits, _, . and -", user=user))
     supply.vc(job.vc)
@@ -160,9 +159,6 @@ def why_so_many_cells(job: Job, supply: Supply, names: Collection[str]) -> str:
 
     CPUs and memory count, too, as in OpenPAI: a task has the whole of its cells, and shares none with another.
     """
-    from paictl.workload.sku import decisive, leaf_number
-    from paictl.workload.terms import agree
-
     for _, roles in _grouping(job):
         unit = agree(job, supply, roles).unit
         for role in roles:

@@ -15,6 +15,8 @@ from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler.decision import Bind, Phase, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import GroupState
+from paictl.scheduler.placement.pack import pack
+from paictl.scheduler.placement.search import candidate_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,9 +91,6 @@ def views_of(engine: Engine, request: PodRequest) -> tuple[VirtualIndex, ...]:
     asked, known = (request.vc, request.leaf_type, request.pinned_id), engine.places.by_request
     indexes = known.get(asked)
     if indexes is None:
-        # late: who only looks at a cluster decides nothing
-        from paictl.scheduler.placement.search import candidate_views
-
         try:
             indexes = tuple(view for _, view in candidate_views(engine.state, request))  # type: ignore[misc]
         except RequestError:
@@ -224,8 +223,6 @@ class RoomCount:
 
     def _packs(self, key: int, view: VirtualIndex, sizes: list[int]) -> bool:
         """As `SearchAttempt.guaranteed`: among free leaves, then also among those of weaker groups."""
-        from paictl.scheduler.placement.pack import pack  # late, as in `views_of`
-
         free, needed, below = sum(self._free[key]), sum(sizes), self._below[key]
         if free >= needed and pack(self._steps(key, view, self._free), sizes, view.cells, None) is not None:
             return True

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from paictl.cluster import scheduling
+from paictl.cluster import explanationdata
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -311,7 +311,7 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     answer = contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     assert (answer.job, answer.situation, answer.waiting) == (waits, JobSituation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"
-    crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
+    crossed = explanationdata.from_data(json.loads(json.dumps(explanationdata.to_data(answer))))
     assert explaining.lines(crossed) == explaining.lines(answer)
     assert crossed == answer
     assert contract.cluster.explain(runs).situation is JobSituation.NOT_WAITING

@@ -20,6 +20,7 @@ from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate import jobs as operate
+from paictl.operate import submitting
 from paictl.operate.jobfiles import SubmitOptions, files_listed
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def submit(
         options = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
         cluster = open_cluster(state)
         read, noted = _from_template(cluster, template, settings_ or ())
-        done = operate.submit(paced(cluster), read or paths, user or me(), options, read)
+        done = submitting.submit(paced(cluster), read or paths, user or me(), options, read)
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
-    for remark in operate.remarks(cluster, done.jobs):
+    for remark in submitting.remarks(cluster, done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)

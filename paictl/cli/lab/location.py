@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from paictl.cluster.interface import Cluster
     from paictl.lab.site import LabSite
-    from paictl.operate.jobs import SubmitPorts
+    from paictl.operate.submitting import SubmitPorts
     from paictl.units import Millis
 
 

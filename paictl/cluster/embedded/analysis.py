@@ -33,6 +33,7 @@ from paictl.cluster.movetotals import planned_weights
 from paictl.cluster.reservations import state_of, waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation, harm_of_running
 from paictl.cluster.values import ClusterError
+from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows, with_start
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.scheduler.defrag import RunningGang
@@ -71,11 +72,6 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     request = job.request(waiting[0].ref)
     if why := world.sharing.obstacle(request, job.plan.user):
         return replace(known, situation=JobSituation.HELD_BACK, reason=why)
-    from paictl.cluster.whywaits import (
-        explained,  # late: most commands load this module and explain nothing
-        waits_for_shield,
-        waits_for_windows,
-    )
 
     if world.dispatcher.sparing is not None and world.sharing.sparing is not None:
         shielded = waits_for_shield(known, engine, request, world.sharing.sparing, epoch)
@@ -104,8 +100,6 @@ def _with_start(
     world: World, known: JobExplanation, request: PodRequest, limit: Millis | None, epoch: datetime
 ) -> JobExplanation:
     """When a job starts at the latest, or whom it would delay, where its virtual cluster has backfill."""
-    from paictl.cluster.whywaits import with_start
-
     dispatcher = world.dispatcher
     starts = dispatcher.starts(world.now, world.windows).get(request.vc)
     if starts is None or dispatcher.backfill is None or dispatcher.engine is None:

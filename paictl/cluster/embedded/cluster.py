@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from paictl.cluster.configured import moved_on, no_version
+from paictl.cluster.conflicts import moved_on, no_version
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.jobports import WithJobs
 from paictl.cluster.interface import ConfigVersion, MachineSpec, NodeChange, Port
@@ -16,7 +16,6 @@ from paictl.units import Millis, millis_between
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.cluster.embedded.views import WorldViews
     from paictl.cluster.interface import (
         MaintenanceWindow,
         NodeDriver,
@@ -101,8 +100,6 @@ class EmbeddedCluster(WithJobs):
 
     def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
         """Add a reservation, or only find out whether that would do."""
-        from paictl.cluster.reservations import shown as shown_reservations
-
         start = None if request.start is None else millis_between(self.epoch, request.start)
         command = commands.AddReservation(
             request.span,
@@ -119,12 +116,8 @@ class EmbeddedCluster(WithJobs):
             with self._world() as world:
                 new = command.reservation(world)
                 world.try_reservation(new)
-                return shown_reservations([new], world.now, self.epoch, {})[0]
-
-        def added(views: WorldViews) -> ReservationView:
-            return shown_reservations(views.world.reservations.all[-1:], views.world.now, self.epoch, {})[0]
-
-        return self._ask(command, added, early=True)
+                return self._views(world).reservation(new)
+        return self._ask(command, lambda views: views.reservation(views.world.reservations.all[-1]), early=True)
 
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
@@ -134,26 +127,18 @@ class EmbeddedCluster(WithJobs):
 
     def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
-        from paictl.cluster.defrag import planned_moves
-        from paictl.cluster.embedded.analysis import scene_of
-
-        with self._world() as world:
-            return planned_moves(world.name, scene_of(world), rooms)
+        with self._questions() as questions:
+            return questions.plan_moves(rooms)
 
     def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
         """Why the moves of a room would not go as planned any more."""
-        from paictl.cluster.defrag import outrun
-        from paictl.cluster.embedded.analysis import scene_of
-
-        with self._world() as world:
-            return outrun(scene_of(world), room, kept, exactly=exactly) or ""
+        with self._questions() as questions:
+            return questions.outrun(room, kept, exactly=exactly)
 
     def gangs(self) -> Sequence[GangPods]:
         """The gangs that run."""
-        from paictl.cluster.embedded.analysis import gangs_of
-
-        with self._world() as world:
-            return gangs_of(world)
+        with self._questions() as questions:
+            return questions.gangs()
 
     def evict_gang(self, gang: GangPods) -> None:
         """Evict all pods of a gang; they start again."""

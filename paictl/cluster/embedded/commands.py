@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -20,11 +20,11 @@ from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
+from paictl.workload.reservations import Repeat, Reservation, cell_shape
 from paictl.workload.windows import Window
 
 if TYPE_CHECKING:
     from paictl.cluster.embedded.world import World
-    from paictl.workload.reservations import Reservation
 
 Line = Mapping[str, Any]
 """A command as it stands in the log; `do` says which one it is."""
@@ -102,13 +102,6 @@ class Submit(LoggedCommand):
 
     do: ClassVar[str] = "submit"
     requests: tuple[JobRequest, ...]
-
-    @classmethod
-    def hiding(cls, requests: Iterable[JobRequest]) -> Self:
-        """The command without the values of the jobs' secrets: they get neither into the log nor into the state."""
-        from paictl.cluster.admission import without_secrets  # late: only this command needs it
-
-        return cls(tuple(map(without_secrets, requests)))
 
     def act(self, world: World) -> object:
         """The jobs that were taken."""
@@ -289,8 +282,6 @@ class AddReservation(LoggedCommand):
 
     def reservation(self, world: World) -> Reservation:
         """The reservation in a world; raises `ReservationError` for a cell type that there is none of."""
-        from paictl.workload.reservations import Repeat, Reservation, cell_shape  # late: few commands reserve
-
         start = world.now if self.start is None else self.start
         leaf_type, leaves = cell_shape(world.spec(), self.cell_type) if self.vc and self.cell_type else ("", 0)
         return Reservation(

@@ -23,6 +23,7 @@ from paictl.cluster.embedded.waiting import (
 from paictl.frozen import frozen
 from paictl.scheduler.book import Allocation, Book, reclassed
 from paictl.scheduler.decision import BindInfo, Preempt
+from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome, RunningPod
 from paictl.scheduler.groups import Group, GroupState
@@ -35,7 +36,6 @@ from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.sparing import Sparing
     from paictl.workload.lentorder import Rank, Turns
@@ -223,8 +223,6 @@ class Dispatcher:
 
     def start(self, spec: ClusterSpec, survivors: Survivors) -> None:
         """Start scheduling by a configuration; pods that run stay where they are, whatever it says."""
-        from paictl.scheduler.engine import Engine  # late: who only looks at a cluster decides nothing
-
         book = Book(Engine(spec))
         for name in survivors.healthy:
             book.report(name, True)
@@ -494,7 +492,6 @@ class Dispatcher:
 
     def _place(self, request: PodRequest, now: float) -> list[Action]:
         """Place a pod or start its preemption; empty if it waits on, as it does for what the configuration lacks."""
-
         assert self.book is not None  # noqa: S101 - asked before
         asked, offered = self._offered(request, Millis(round(1000 * now)))
         state = self.book.engine.state

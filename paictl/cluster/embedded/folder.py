@@ -1,8 +1,8 @@
 """A cluster in a folder: what there is to see of it, how a command is carried out, and what is kept.
 
 What was written down answers who only looks, as long as nothing has happened since (`still`). For all else the world is
-read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `written`,
-`views`, `analysis`). Most short commands never need that, so these modules are imported by the methods that do.
+read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `views`,
+`serialization`, `questions`). Most short commands never need that, so the methods that do import these modules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from paictl.i18n import text
 from paictl.units import Millis, instant, unix_millis
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.sidefiles import EmbeddedStorages, EmbeddedTemplates, EmbeddedUsers
+    from paictl.cluster.embedded.questions import WorldQuestions
+    from paictl.cluster.embedded.sidefiles import EmbeddedUsers, SideFiles
     from paictl.cluster.embedded.views import WorldViews
     from paictl.cluster.embedded.world import World
     from paictl.cluster.storages import Credentials, Storage
@@ -151,49 +152,41 @@ class ClusterInFolder:
     @property
     def users(self) -> EmbeddedUsers:
         """Accounts and tokens, in a file of their own."""
-        from paictl.cluster.embedded.sidefiles import EmbeddedUsers  # late: few commands are about users
-
-        return EmbeddedUsers(self._store.folder)
+        return self._side_files.users
 
     def storages(self) -> Sequence[Storage]:
         """All storages by name."""
-        return self._storages.read()
+        return self._side_files.storages.read()
 
     def add_storage(self, storage: Storage, credentials: Credentials | None = None) -> None:  # noqa: ARG002
         """Add a storage; nothing is mounted here, so credentials are not kept."""
-        self._storages.add(storage)
+        self._side_files.storages.add(storage)
 
     def grant_storage(self, name: str, add: Sequence[str], revoke: Sequence[str]) -> Storage:
         """Change which virtual clusters may use a storage."""
-        return self._storages.grant(name, add, revoke)
+        return self._side_files.storages.grant(name, add, revoke)
 
     def remove_storage(self, name: str) -> None:
         """Remove a storage from the list."""
-        self._storages.remove(name)
-
-    @property
-    def _storages(self) -> EmbeddedStorages:
-        from paictl.cluster.embedded.sidefiles import EmbeddedStorages  # late: few commands are about storages
-
-        return EmbeddedStorages(self._store.folder)
+        self._side_files.storages.remove(name)
 
     def template_libraries(self) -> Sequence[TemplateLibrary]:
         """All libraries of job templates by name."""
-        return self._templates.read()
+        return self._side_files.templates.read()
 
     def put_template_library(self, library: TemplateLibrary, *, new: bool) -> None:
         """Add a library, or replace the one of its name."""
-        self._templates.put(library, new=new)
+        self._side_files.templates.put(library, new=new)
 
     def remove_template_library(self, name: str) -> None:
         """Remove a library."""
-        self._templates.remove(name)
+        self._side_files.templates.remove(name)
 
     @property
-    def _templates(self) -> EmbeddedTemplates:
-        from paictl.cluster.embedded.sidefiles import EmbeddedTemplates  # late: few commands are about templates
+    def _side_files(self) -> SideFiles:
+        from paictl.cluster.embedded.sidefiles import SideFiles  # late: few commands are about what is in them
 
-        return EmbeddedTemplates(self._store.folder)
+        return SideFiles(self._store.folder)
 
     # --- what is stored
 
@@ -244,6 +237,14 @@ class ClusterInFolder:
         from paictl.cluster.embedded.views import WorldViews
 
         return WorldViews(world, self._store, self.epoch)
+
+    @contextmanager
+    def _questions(self) -> Iterator[WorldQuestions]:
+        """The world as it is now, for what only its scheduler knows."""
+        from paictl.cluster.embedded.questions import WorldQuestions  # late: most commands ask no scheduler
+
+        with self._world() as world:
+            yield WorldQuestions(self._views(world), self._store, self.epoch)
 
     def _do(self, command: LoggedCommand) -> None:
         """Carry a command out that has no answer."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from paictl.cluster.embedded.commands import StopJob, Submit, TagJob
+from paictl.cluster.embedded.commands import StopJob, TagJob
 from paictl.cluster.embedded.folder import ClusterInFolder
 from paictl.cluster.embedded.still import SHOWN, view_from
 from paictl.cluster.embedded.store import whole
@@ -24,6 +24,7 @@ from paictl.cluster.interface import (
     TaskPlace,
     UnsupportedError,
 )
+from paictl.cluster.jobwords import name_taken
 from paictl.i18n import text
 from paictl.units import Millis, instant, millis_between
 from paictl.workload.tags import with_changes
@@ -51,13 +52,9 @@ class WithJobs(ClusterInFolder):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.admission import refuse_excess, with_account_keys
-        from paictl.cluster.jobwords import name_taken  # late: who only looks takes nothing
-        from paictl.cluster.storages import refuse_extras
+        from paictl.cluster.embedded.submitting import submission  # late: most commands take no jobs
 
-        refuse_extras(requests, self.storages)
-        with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused
-        refuse_excess(requests)  # before the file is locked for others
+        command = submission(requests, self.storages, self.users)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
 
         def check() -> None:
@@ -71,7 +68,7 @@ class WithJobs(ClusterInFolder):
                 views.world.sharing.refuse_many(user, [key for key in keys if key.startswith(f"{user}~")])
             return [view for key in keys if (view := views.job(key)) is not None]  # each was taken, so it is there
 
-        return self._ask(Submit.hiding(requests), act, check)
+        return self._ask(command, act, check)
 
     def stop_job(self, key: str) -> None:
         """End a job; nothing to do for one that has ended."""
@@ -188,10 +185,8 @@ class WithJobs(ClusterInFolder):
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
-        from paictl.cluster.embedded.analysis import explain_job
-
-        with self._world() as world:
-            return explain_job(world, self._job(world, key), self.epoch)
+        with self._questions() as questions:
+            return questions.explain(key)
 
     def promised_starts(self) -> Sequence[PromisedStart]:
         """The gangs that wait and were promised a start."""
@@ -200,12 +195,8 @@ class WithJobs(ClusterInFolder):
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """What would become of a job that was submitted now."""
-        from paictl.cluster.embedded.analysis import foresee_job
-        from paictl.cluster.storages import refuse_extras
-
-        refuse_extras([request], self.storages)
-        with self._world() as world:
-            return foresee_job(world, request, self.epoch)
+        with self._questions() as questions:
+            return questions.foresee(request, self.storages)
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices that gangs hold with a guarantee, by (virtual cluster, user); none without a scheduler."""
@@ -224,22 +215,17 @@ class WithJobs(ClusterInFolder):
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
-        from paictl.cluster.embedded.analysis import impact_of
-
-        with self._world() as world:
-            return list(impact_of(world, files))
+        with self._questions() as questions:
+            return questions.impact(files)
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.pictures import picture
+        from paictl.cluster.embedded.pictures import picture  # late: most commands draw nothing
 
         with self._world() as world:
             return picture(self._views(world), self._store, self.epoch, history=history)
 
     def figures(self) -> ClusterFigures:
         """What the scheduler knows now, for Prometheus."""
-        from paictl.cluster.embedded.analysis import cluster_figures, day_of
-
-        with self._world() as world:
-            amounts = self._amounts(world, day_of(world), world.now)
-            return cluster_figures(world, amounts, self._store.count_events)
+        with self._questions() as questions:
+            return questions.figures(self._amounts)

@@ -15,6 +15,8 @@ from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.store import whole
 from paictl.cluster.embedded.world import World
 from paictl.cluster.movetotals import totals_data, totals_from
+from paictl.scheduler import snapshot
+from paictl.scheduler.book import Book, BookedPod
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
@@ -23,7 +25,6 @@ from paictl.workload.usage import UsageLedger
 from paictl.workload.windows import Windows, read_window
 
 if TYPE_CHECKING:
-    from paictl.scheduler.book import Book
     from paictl.scheduler.engine import Engine
 
 
@@ -94,8 +95,6 @@ def _begin_usage(world: World) -> None:
 
 
 def _dump_engine(engine: Engine) -> Mapping[str, Any]:
-    from paictl.scheduler import snapshot  # late, as in `_book`: who only looks at a cluster decides nothing
-
     return snapshot.dump(engine)
 
 
@@ -104,9 +103,6 @@ def _book(configuration: ConfigSnapshot, dumped: Mapping[str, Any], survivors: S
 
     What an earlier version has stored is not read: the scheduler recovers from nodes and pods, as after a restart.
     """
-    from paictl.scheduler import snapshot
-    from paictl.scheduler.book import Book, BookedPod
-
     with whole():
         if dumped["format"] in snapshot.EARLIER:
             dispatcher = Dispatcher()

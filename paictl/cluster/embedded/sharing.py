@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from paictl.cluster.admission import MOST_OF_USER
 from paictl.cluster.embedded.records import Timer
 from paictl.cluster.figures import SharingFigures
 from paictl.cluster.interface import EventKind, PromisedStart
@@ -433,8 +434,6 @@ class WorldSharing:
 
         Not in `refuse`: a log of an earlier version may have more, and its replay must take them.
         """
-        from paictl.cluster.admission import MOST_OF_USER  # late: only who submits asks
-
         if self.rules.task_limits.of(user) is None:
             plans = [self._world.jobs[key].plan for key in keys if key in self._world.jobs]
             held = self._tasks_of(user) - sum(len(plan.pods) for plan in plans)

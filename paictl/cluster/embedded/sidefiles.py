@@ -25,12 +25,12 @@ from paictl.cluster.accounts import (
     token_data,
     token_from,
 )
-from paictl.cluster.configured import account_changed, account_there
+from paictl.cluster.conflicts import account_changed, account_there
 from paictl.cluster.embedded.store import BUSY_SECONDS, STORAGES_FILE, TEMPLATES_FILE, USERS_FILE, explained, whole
 from paictl.cluster.storages import Storage, added, granted, storage_named, storages_from, storages_text, without
 from paictl.cluster.templates import TemplateLibrary, library_from, library_named, library_text, with_library
 from paictl.cluster.values import ClusterError
-from paictl.files import write_together
+from paictl.files import locked, write_together
 
 _SCHEMA: Final = 1
 _TABLES: Final = """
@@ -174,15 +174,8 @@ def _token(data: str) -> Token:
 @contextmanager
 def _alone(folder: Path, file: str) -> Iterator[None]:
     """Change a file as the only process that does."""
-    import fcntl  # only on POSIX, and reading needs it not
-
-    with explained(folder, file):
-        handle = os.open(folder / f"{file}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    with explained(folder, file), locked(folder / f"{file}.lock"):
+        yield
 
 
 class EmbeddedStorages:
@@ -253,3 +246,15 @@ class EmbeddedTemplates:
         with _alone(self._folder, TEMPLATES_FILE):
             written = "".join(f"{library_text(library)}\n" for library in change(self.read()))
             write_together(self._folder, {TEMPLATES_FILE: written}, force=True, mode=0o600)
+
+
+# --- all of them
+
+
+class SideFiles:
+    """What lies beside the file of the cluster in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.users = EmbeddedUsers(folder)
+        self.storages = EmbeddedStorages(folder)
+        self.templates = EmbeddedTemplates(folder)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
@@ -24,9 +24,7 @@ from paictl.cluster.interface import ClusterError, ConflictError, EventKind, Sto
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.units import Millis
-
-if TYPE_CHECKING:
-    from paictl.workload.usage import UsageSpan
+from paictl.workload.usage import UsageKind, UsageSpan
 
 FILE = "cluster.db"
 USERS_FILE = "users.db"
@@ -270,8 +268,6 @@ class Store:
 
     def usage(self, start: Millis, end: Millis) -> Iterator[UsageSpan]:
         """Closed spans that reach into a window, in the order in which they were closed."""
-        from paictl.workload.usage import UsageKind, UsageSpan  # late: only reports of usage read them
-
         if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'usage'").fetchone() is None:
             return
         columns = 'kind, vc, user, job, sku, devices, start, "end", lost'

@@ -30,8 +30,11 @@ from paictl.cluster.interface import (
     TaskPlace,
     TaskView,
 )
+from paictl.cluster.jobpages import JobPage
 from paictl.cluster.jobwords import STATES, alike, no_job, refuse_task
 from paictl.cluster.maintenance import shown
+from paictl.cluster.reservations import shown as shown_reservations
+from paictl.cluster.reservations import state_of
 from paictl.i18n import listed, text
 from paictl.units import Millis, instant, millis_between, rfc3339
 from paictl.workload.job import Job
@@ -39,7 +42,8 @@ from paictl.workload.lifecycle import TaskStatus
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
-    from paictl.cluster.jobpages import JobPage, JobQuery
+    from paictl.cluster.jobpages import JobQuery
+    from paictl.workload.reservations import Reservation
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
@@ -120,12 +124,14 @@ class WorldViews:
         world = self.world
         if not world.reservations:
             return ()
-        from paictl.cluster.reservations import shown as shown_reservations  # late: most clusters have none
-        from paictl.cluster.reservations import state_of
 
         foresight, kept = world.dispatcher.foresight(world.now, world.windows), world.dispatcher.reserved
         state = {} if foresight is None or kept is None else state_of(kept, foresight)
         return shown_reservations(world.reservations, world.now, self._epoch, state)
+
+    def reservation(self, reservation: Reservation) -> ReservationView:
+        """A reservation that was added just now, so that nothing is kept for it yet."""
+        return shown_reservations([reservation], self.world.now, self._epoch, {})[0]
 
     def promised_starts(self) -> Sequence[PromisedStart]:
         """The gangs that wait and were promised a start."""
@@ -213,8 +219,6 @@ class WorldViews:
 
     def page(self, query: JobQuery) -> JobPage:
         """A page of the list of jobs: the few that live from memory, the many that ended as rows of the store."""
-        from paictl.cluster.jobpages import JobPage  # late: few commands ask for a page
-
         live = {job.number: job for job in (*self.world.jobs.values(), *self.world.ended)}
         matches = []
         for number, job in live.items():

@@ -20,6 +20,8 @@ from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis, instant
 from paictl.workload.lifecycle import PodChange
 from paictl.workload.reservations import Repeat, Reservation, Reservations
+from paictl.workload.reserved import ReservedCells
+from paictl.workload.reserving import ReservationScene, admitted
 from paictl.workload.windows import Window, Windows
 
 if TYPE_CHECKING:
@@ -199,8 +201,6 @@ class WithReservations:
 
     def try_reservation(self, new: Reservation) -> Reservations:
         """The reservations with a new one; raises `ReservationError` for one that could not be kept."""
-        from paictl.workload.reserving import ReservationScene, admitted  # late: only this request decides about one
-
         spec, foresight = self.spec(), self.dispatcher.foresight(self.loop.now, self.windows)
         if foresight is None:
             raise ClusterError("the cluster has no scheduler")
@@ -231,8 +231,6 @@ class WithReservations:
         """These are the reservations from now on."""
         self.reservations = reservations
         if reservations or self.dispatcher.reserved is not None:
-            from paictl.workload.reserved import ReservedCells  # late: most clusters have none
-
             self.dispatcher.reserve(ReservedCells(reservations, self.sharing.reservation_of) if reservations else None)
 
     def _schedule(self, known: Reservation) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from paictl.cluster.admission import MOST_WAITING, refuse_excess, refuse_much_text
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
@@ -52,6 +53,7 @@ from paictl.workload import lifecycle
 from paictl.workload.duration import shortest_seconds
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 from paictl.workload.reservations import Reservations
+from paictl.workload.reserving import refuse_plan
 from paictl.workload.runlimits import overran
 from paictl.workload.tags import with_changes
 from paictl.workload.usage import Holding, UsageLedger
@@ -354,8 +356,6 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.admission import MOST_WAITING, refuse_excess, refuse_much_text
-
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)
         waiting = sum(len(job.status.tasks) for job in self.jobs.values())
@@ -378,8 +378,6 @@ class World(WithWindows, WithReservations, WithHardware):
 
     def _refuse_unreserved(self, jobs: Iterable[LiveJob]) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
-        from paictl.workload.reserving import refuse_plan  # late: most jobs name none
-
         for job in jobs:
             refuse_plan(self.reservations, job.job, job.plan)
 

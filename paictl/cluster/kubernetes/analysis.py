@@ -9,34 +9,42 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.defrag import outrun, planned_moves, with_moves
+from paictl.cluster.kubernetes.defrag import evict, gangs_of, scene_of
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, job_of
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
+from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job, foresee_job, impact_of, picture_of
+from paictl.cluster.kubernetes.sharing import (
+    KubernetesReservations,
+    ReservedScene,
+    borrowed_devices,
+    held_devices,
+    month_used,
+    used_lately,
+)
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX
 from paictl.cluster.movetotals import with_move
 from paictl.cluster.picture import Picture
-from paictl.cluster.pods.times import promised_at
 from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import JobRequest, PromisedStart
+from paictl.cluster.values import JobRequest
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.units import Millis, instant, millis_between
+from paictl.workload.lending import lend_use
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
     from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods
-    from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
-    from paictl.cluster.kubernetes.sharing import ReservedScene
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.budgets import Used
     from paictl.workload.lending import LendUse
     from paictl.workload.lentorder import RecentUse
 
-_NOT_STARTED: Final = {"fieldSelector": "status.phase=Pending"}
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
@@ -61,8 +69,6 @@ class SchedulingReader:
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
-        from paictl.cluster.kubernetes.scheduling import explain_job  # late: most commands ask no scheduler
-
         pai, configuration = self._jobs.find(key), self._configuration()
         windows, now = self._ahead()
         scene = self._scene([pai])
@@ -71,61 +77,35 @@ class SchedulingReader:
         explanation = explain_job(scene, configuration, pai, windows, now, month, reservations, lately)
         if explanation.scheduler is None:
             return explanation
-        from paictl.cluster.defrag import with_moves
-
         return with_moves(explanation, self._gang_scene, explanation.scheduler.request)
-
-    def promised_starts(self) -> tuple[PromisedStart, ...]:
-        """The gangs that wait and were promised a start: of each one pod says so."""
-        promises = []
-        for pod in self._all("/api/v1/pods", _NOT_STARTED):
-            at = None if pod["spec"].get("nodeName") else promised_at(pod)
-            if at is not None:
-                about = pod["metadata"]
-                promises.append((at, job_of(pod) or f"{about.get('namespace', 'default')}/{about['name']}"))
-        return tuple(PromisedStart(job, instant(UNIX, at)) for at, job in sorted(promises))
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
-        from paictl.cluster.kubernetes.scheduling import foresee_job
-
         configuration = self._configuration()
         windows, now = self._ahead()
         return foresee_job(self._scene([]), configuration, request, windows, now, self._month(configuration))
 
     def held_devices(self) -> Mapping[tuple[str, str], int]:
         """Devices with a guarantee by (virtual cluster, user)."""
-        from paictl.cluster.kubernetes.sharing import held_devices
-
         scene = self._scene([])
         return held_devices(scene.recovered(self._configuration()).engine, scene.pods)
 
     def borrowed_devices(self) -> Mapping[str, int]:
         """Devices without a guarantee by virtual cluster."""
-        from paictl.cluster.kubernetes.sharing import borrowed_devices
-
         return borrowed_devices(self._scene([]).recovered(self._configuration()).engine)
 
     def lend_use(self) -> LendUse | None:
         """How the promises stand."""
-        from paictl.workload.lending import lend_use
-
         return lend_use(self._scene([]).recovered(self._configuration()).engine.state)
 
     def _month(self, configuration: ConfigSnapshot) -> Used | None:
-        from paictl.cluster.kubernetes.sharing import month_used
-
         return month_used(self._client, datetime.now(UTC)) if configuration.sharing.budgets else {}
 
     def _lately(self, configuration: ConfigSnapshot) -> RecentUse:
-        from paictl.cluster.kubernetes.sharing import used_lately
-
         return {} if configuration.sharing.order is None else used_lately(self._client, datetime.now(UTC))
 
     def picture(self, cluster: str, now: datetime, epoch: datetime, *, history: bool) -> Picture:
         """Everything at once."""
-        from paictl.cluster.kubernetes.scheduling import picture_of
-
         jobs, summaries = self._jobs.everything()
         events = events_of(jobs, summaries) if history else None
         picture = picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
@@ -136,50 +116,36 @@ class SchedulingReader:
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Whom other files would harm."""
-        from paictl.cluster.kubernetes.scheduling import impact_of
-
         jobs, _ = self._jobs.everything()
         return list(impact_of(self._scene(jobs), self._newest(), ConfigSnapshot(0, files)))
 
     def plan_moves(self, cluster: str, rooms: Sequence[RoomRequest]) -> DefragPlan:
         """The moves that make room."""
-        from paictl.cluster.defrag import planned_moves
-
         return planned_moves(cluster, self._gang_scene(), rooms)
 
     def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
         """Why the moves of a room would not go as planned any more."""
-        from paictl.cluster.defrag import outrun
-
         return outrun(self._gang_scene(), room, kept, exactly=exactly) or ""
 
     def gangs(self) -> Sequence[GangPods]:
         """The gangs that run."""
-        from paictl.cluster.kubernetes.defrag import gangs_of
-
         jobs, _ = self._jobs.everything()
         _, now = self._ahead()
         return gangs_of(self._scene(jobs), self._configuration(), now)
 
     def evict_gang(self, gang: GangPods) -> None:
         """Evict all pods of a gang."""
-        from paictl.cluster.kubernetes.defrag import evict
-
         evict(self._client, gang, self._all("/api/v1/pods", _GOING_ON))
         with suppress(PaictlError):  # its pods are on their way out: a total that is not written must not stop the move
             self._windows.change_moves(lambda totals: with_move(totals, gang))
 
     def _gang_scene(self) -> DefragScene:
-        from paictl.cluster.kubernetes.defrag import scene_of
-
         jobs, _ = self._jobs.everything()
         windows, now = self._ahead()
         lasting = Windows(tuple(window for window in windows if not window.hold))
         return scene_of(self._client, self._scene(jobs), self._configuration(), lasting, now)
 
     def _scene(self, jobs: Sequence[PaiJob]) -> ClusterSnapshot:
-        from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
-
         nodes = self._all("/api/v1/nodes")
         pods = self._all("/api/v1/pods", _GOING_ON)
         summaries: dict[str, list[PodSummary]] = {}
@@ -189,10 +155,12 @@ class SchedulingReader:
                 summaries.setdefault(job_pod.job, []).append(job_pod)
         return ClusterSnapshot(nodes, pods, jobs, summaries)
 
+    def reservations(self) -> KubernetesReservations:
+        """The reservations, judged by what runs."""
+        return KubernetesReservations(self.reserving, self._windows)
+
     def reserving(self) -> ReservedScene:
         """What runs, by the scheduler's configuration, with the reservations that are not over."""
-        from paictl.cluster.kubernetes.sharing import ReservedScene
-
         windows, now = self._ahead()
         configuration, scene = self._configuration(), self._scene([])
         reservations = self._windows.reservations(instant(UNIX, now))

@@ -13,13 +13,14 @@ from urllib.parse import quote
 
 from paictl.cluster.admission import with_account_keys
 from paictl.cluster.capabilities import OpenPaiLeft
-from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.devices.support import described
 from paictl.cluster.interface import DeviceTime
-from paictl.cluster.kubernetes.analysis import SchedulingReader
+from paictl.cluster.kubernetes.access import KubernetesAccess
+from paictl.cluster.kubernetes.diagnostics import read_diagnostics
 from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import events_of
+from paictl.cluster.kubernetes.mirror import WatchedJobs
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
@@ -32,7 +33,7 @@ from paictl.cluster.maintenance import UNIX, WindowRequest
 from paictl.cluster.movetotals import with_failure, with_plan
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.times import read_time
-from paictl.cluster.reservations import ReservationRequest, names_reservation
+from paictl.cluster.reservations import ReservationRequest
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
 from paictl.cluster.templates import TemplateLibrary
@@ -70,8 +71,7 @@ from paictl.workload.usagebook import UsageBook
 if TYPE_CHECKING:
     from paictl.cluster.capabilities import Diagnostics, LogLimits, Tell
     from paictl.cluster.defrag import DefragPlan, GangPods
-    from paictl.cluster.kubernetes.access import KubernetesAccess
-    from paictl.cluster.kubernetes.sharing import KubernetesReservations
+    from paictl.cluster.kubernetes.analysis import SchedulingReader
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
@@ -96,14 +96,17 @@ class KubernetesCluster:
         self._windows = WindowStore(client)
         self._storages = StorageStore(client)
         self._templates = TemplateStore(client)
-        self._looker = SchedulingReader(
-            client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER), self._windows
+
+    @cached_property
+    def _looker(self) -> SchedulingReader:
+        from paictl.cluster.kubernetes.analysis import SchedulingReader  # late: most commands ask no scheduler
+
+        return SchedulingReader(
+            self._client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER), self._windows
         )
 
     def follow_jobs(self) -> None:
         """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
-        from paictl.cluster.kubernetes.mirror import WatchedJobs  # late: most commands look once
-
         watched = WatchedJobs(self._client)
         watched.mirror.start()
         self._jobs.watched = watched
@@ -222,22 +225,17 @@ class KubernetesCluster:
     def reservations(self) -> Sequence[ReservationView]:
         """The reservations that are not over."""
         with cluster_errors():
-            return self._reserving().shown()
+            return self._looker.reservations().shown()
 
     def add_reservation(self, request: ReservationRequest, *, dry_run: bool = False) -> ReservationView:
         """Add a reservation, or only find out whether that would do."""
         with cluster_errors():
-            return self._reserving().add(request, dry_run=dry_run)
+            return self._looker.reservations().add(request, dry_run=dry_run)
 
     def remove_reservation(self, name: str) -> None:
         """Remove a reservation."""
         with cluster_errors():
             self._windows.remove_reservation(name, self.now)
-
-    def _reserving(self) -> KubernetesReservations:
-        from paictl.cluster.kubernetes.sharing import KubernetesReservations  # late: it asks the scheduler's core
-
-        return KubernetesReservations(self._looker.reserving, self._windows)
 
     # --- storages
 
@@ -301,15 +299,15 @@ class KubernetesCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs by the newest configuration; secrets go into a Secret of each job."""
+        from paictl.cluster.kubernetes.submitting import JobTaker  # late: most commands take no jobs
+
         with cluster_errors():
             self._services.need(API)
             refuse_extras(requests, lambda: read_storages(self._client))
             version = self._store.version()
             requests = with_account_keys(requests, self._users)
-            configuration = ConfigSnapshot(version.number, version.files)
-            if any(names_reservation(request) for request in requests):
-                self._reserving().refuse(requests, configuration)
-            return self._jobs.submit(requests, configuration, self.now)
+            taker = JobTaker(self._client, self._jobs, lambda: self._looker.reservations())
+            return taker.submit(requests, version, self.now)
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""
@@ -378,15 +376,13 @@ class KubernetesCluster:
 
     def scheduler_files(self) -> Mapping[str, bytes]:
         """Records of decisions, metrics and complaints of the doors that lead, through their pods' ports."""
-        from paictl.cluster.kubernetes.decisions import read_doors  # late: only a support bundle needs it
+        from paictl.cluster.kubernetes.decisions import read_doors  # late: few commands reach into a pod
 
         with cluster_errors():
             return read_doors(self._client)
 
     def diagnostics(self, limits: LogLimits, tell: Tell) -> Diagnostics:
         """States, events and logs of the services and the control plane."""
-        from paictl.cluster.kubernetes.diagnostics import read_diagnostics  # late: only a support bundle needs it
-
         return read_diagnostics(self._client, limits, tell)
 
     def unrecorded_services(self) -> Sequence[ServiceView]:
@@ -406,7 +402,7 @@ class KubernetesCluster:
     def promised_starts(self) -> Sequence[PromisedStart]:
         """The gangs that wait and were promised a start, as the scheduler wrote into their pods."""
         with cluster_errors():
-            return self._looker.promised_starts()
+            return self._jobs.promised_starts()
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""
@@ -515,8 +511,6 @@ class KubernetesCluster:
     @property
     def access(self) -> KubernetesAccess:
         """People who have a kubeconfig of their own."""
-        from paictl.cluster.kubernetes.access import KubernetesAccess  # late: it needs openssl, and few commands do
-
         return KubernetesAccess(self._client, self._known_as)
 
     # --- services

@@ -14,6 +14,8 @@ from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
+from paictl.cluster.kubernetes.opening import client_of
+from paictl.cluster.registry import Pinned
 from paictl.config.making.discovered import (
     QUOTA,
     Ask,
@@ -51,6 +53,11 @@ _LIMIT: Final = "requests."
 def observe(client: KubeClient) -> DiscoveredCluster:
     """Read nodes, slices, topologies and quotas. Raises `KubeError` if nodes may not be listed, `NoAnswerError`."""
     return _Reader(client).read()
+
+
+def observe_pinned(pinned: Pinned) -> DiscoveredCluster:
+    """The same of a cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
+    return observe(client_of(pinned))
 
 
 class _Reader:

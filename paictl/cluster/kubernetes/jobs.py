@@ -2,61 +2,51 @@
 
 from __future__ import annotations
 
-import secrets as randomness
 import socket
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.jobwords import name_taken, no_job, refuse_many_tasks, refuse_task
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.jobwords import no_job, refuse_task
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, job_of
 from paictl.cluster.kubernetes.paijob.names import (
     JOB,
     SELECTOR,
     SSH_HOST_KEY,
     TAGS,
-    labels_of,
     object_name,
     paijobs_path,
     ssh_name,
 )
-from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob, secret_of, values_of
+from paictl.cluster.kubernetes.paijob.resource import PaiJob, read_paijob
 from paictl.cluster.kubernetes.paijob.summaries import PodSummary, read_pod
-from paictl.cluster.pods.labels import EVERY_VC
+from paictl.cluster.maintenance import UNIX
+from paictl.cluster.pods.times import promised_at
 from paictl.cluster.values import (
     ClusterError,
     ConflictError,
-    JobRequest,
     JobView,
     NotStartedError,
+    PromisedStart,
     SshAddress,
     TaskPlace,
 )
-from paictl.errors import PaictlError
-from paictl.i18n import listed, text
+from paictl.i18n import text
 from paictl.remote import Pipes
-from paictl.remote.kube import podstreams
+from paictl.remote.kube import pods
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
-from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, delete, find, path_of
-from paictl.scheduler.wire import GRANTED
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, find, path_of
+from paictl.units import instant
 from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
-    from paictl.cluster.admission import AdmittedJob
-    from paictl.cluster.configured import ConfigSnapshot
     from paictl.cluster.kubernetes.mirror import WatchedJobs
-    from paictl.workload.sharing import Sharing
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
 BAD_REQUEST: Final = 400
-GONE: Final = 410
+_NOT_STARTED: Final = {"fieldSelector": "status.phase=Pending"}
 _TRIES: Final = 5
 """A change of tags over another's, which writes of the job's status are, too."""
-MOST_TASKS: Final = 10_000
-"""Tasks of a job: its status has to fit into an object."""
 
 
 class JobStore:
@@ -65,136 +55,6 @@ class JobStore:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self.watched: WatchedJobs | None = None
-
-    # --- submitting
-
-    def submit(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot, now: datetime) -> list[JobView]:
-        """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
-
-        Raises `ConflictError` for the first that another was faster with; those before it are taken.
-        """
-        from paictl.cluster.admission import admit_all, refuse_excess  # late: who only looks takes nothing
-
-        refuse_excess(requests)
-        jobs = list(admit_all(requests, configuration))
-        for taken in jobs:
-            _refuse_huge(taken)
-        if configuration.sharing:
-            self._refuse_held(configuration.sharing, requests, jobs, now)
-        self._refuse_taken([taken.key for taken in jobs])
-        limits, plans = configuration.sharing.task_limits, [taken.plan for taken in jobs]
-        refuse_many_tasks(limits, plans, self._tasks_of)
-        at = datetime.now(UTC)
-        made: list[JobView] = []
-        version = ""
-        for place, (request, taken) in enumerate(zip(requests, jobs, strict=True)):
-            job, version = self._make(request, taken, at + timedelta(microseconds=place))
-            made.append(job)
-        keys = [job.key for job in made]
-        try:  # of clients at once each counts what was there when its own came: the first has room, all have an order
-            with cluster_errors():
-                refuse_many_tasks(limits, plans, lambda user: self._tasks_then(user, keys, version))
-        except ClusterError as error:
-            if left := self._take_back(keys):
-                error.hint = text(
-                    "{jobs} were accepted all the same; to end each: paictl job stop USER~NAME", jobs=listed(left)
-                )
-            raise
-        return made
-
-    def _take_back(self, keys: Sequence[str]) -> list[str]:
-        """Remove jobs that have just been made; those that could not be removed."""
-        left = []
-        for key in keys:
-            try:
-                delete(self._client, paijobs_path(object_name(key)))
-            except PaictlError:
-                left.append(key)
-        return left
-
-    def _tasks_then(self, user: str, besides: Collection[str], version: str) -> int:
-        """The tasks of a user's other jobs at a version; those of now if the API server has forgotten how it was."""
-        try:
-            return self._tasks_of(user, besides, version)
-        except KubeError as error:
-            if error.status != GONE:
-                raise
-            return self._tasks_of(user, besides)
-
-    def _tasks_of(self, user: str, besides: Collection[str] = (), version: str = "") -> int:
-        """Tasks of a user's jobs that have not ended, without those of some keys; as they were at a `version`."""
-        return sum(
-            pai.tasks
-            for pai in self._all(version)
-            if pai.user == user and pai.key not in besides and (pai.record is None or not pai.record.status.state.final)
-        )
-
-    def _refuse_held(
-        self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[AdmittedJob], now: datetime
-    ) -> None:
-        """Raise `ClusterError` for a job that a spent budget refuses or a limit for users excludes for good."""
-        from paictl.cluster.jobwords import refuse_held
-        from paictl.cluster.kubernetes.sharing import month_used
-
-        used = month_used(self._client, now) if rules.budgets else {}
-        for request, taken in zip(requests, jobs, strict=True):
-            refuse_held(rules, taken.plan, request.user, used or {}, now)
-
-    def _refuse_taken(self, keys: Sequence[str]) -> None:
-        names: set[str] = set()
-        known = {pai.key for pai in self._all()} if len(keys) > 1 else set()
-        for key in keys:
-            if key in names or key in known:
-                raise name_taken(key)
-            names.add(key)
-
-    def _make(self, request: JobRequest, taken: AdmittedJob, now: datetime) -> tuple[JobView, str]:
-        """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.
-
-        Who is killed in between leaves a Secret that nobody reads or owns.
-        """
-        from paictl.cluster.admission import without_secrets
-
-        values = values_of(request.data)
-        name = f"{object_name(taken.key)}-{randomness.token_hex(4)}" if values else ""
-        if name:
-            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(taken.key))})
-            self._create(path_of(JOBS_NAMESPACE, "secrets"), body)
-        made = self._create(paijobs_path(), manifest_of(without_secrets(request), taken.job, now, name))
-        if made is None:
-            if name:
-                delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
-            raise name_taken(taken.key)
-        devices = sum(group.leaves for group in taken.plan.groups.values())
-        view = replace(view_of(self._noted(made), ()), devices=devices, reason="")
-        return view, str(made["metadata"]["resourceVersion"])
-
-    def _create(self, path: str, body: Json) -> Json | None:
-        try:
-            return create(self._client, path, body)
-        except KubeError as error:
-            if error.status != NOT_FOUND:
-                raise
-        space = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": JOBS_NAMESPACE,
-                "labels": labels("jobs"),
-                "annotations": {GRANTED: EVERY_VC},  # who may use which is checked when a job is submitted
-            },
-        }
-        create(self._client, "/api/v1/namespaces", space)  # the first job of all
-        try:
-            return create(self._client, path, body)
-        except KubeError as error:
-            if error.status != NOT_FOUND:
-                raise
-            raise _no_resource() from None
-
-    def _noted(self, answer: Json) -> PaiJob:
-        """What the API server made of a change of ours: whoever looks next sees it, even if the watch is late."""
-        return self.watched.mirror.remember(answer) if self.watched else read_paijob(answer)
 
     # --- changing and looking
 
@@ -205,7 +65,7 @@ class JobStore:
             return
         try:
             wish = {"spec": {"stopped": True}}
-            self._noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
+            self.noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -218,7 +78,7 @@ class JobStore:
             tags = with_changes(pai.tags, add, remove)
             wish = {"metadata": {"resourceVersion": pai.version, "annotations": {TAGS: ",".join(tags)}}}
             try:
-                self._noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
+                self.noted(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
             except KubeError as error:
                 if error.status not in (CONFLICT, NOT_FOUND):
                     raise
@@ -226,14 +86,18 @@ class JobStore:
             return tags
         raise ConflictError(text("others keep changing {job}", job=key), hint=text("run the same command again"))
 
+    def noted(self, answer: Json) -> PaiJob:
+        """What the API server made of a change of ours: whoever looks next sees it, even if the watch is late."""
+        return self.watched.mirror.remember(answer) if self.watched else read_paijob(answer)
+
     def find(self, key: str) -> PaiJob:
         """One job; raises `ClusterError` with the names that come near if there is none."""
         body = find(self._client, paijobs_path(object_name(key)))
         if body is None or (pai := read_paijob(body)).key != key:
-            raise no_job([pai.key for pai in in_order(self._all())], key)
+            raise no_job([pai.key for pai in in_order(self.read_all())], key)
         return pai
 
-    def _all(self, version: str = "") -> Iterator[PaiJob]:
+    def read_all(self, version: str = "") -> Iterator[PaiJob]:
         """All jobs; as they were at a version of one of them if it is given."""
         then = {"resourceVersion": version, "resourceVersionMatch": "Exact"} if version else None
         try:
@@ -253,7 +117,7 @@ class JobStore:
             return [pai], {pai.name: list(self.pods(pai.name))}
         if self.watched and self.watched.current:
             return self.watched.everything()
-        jobs, pods = in_order(self._all()), dict[str, list[PodSummary]]()
+        jobs, pods = in_order(self.read_all()), dict[str, list[PodSummary]]()
         if any(pai.record is not None and not pai.record.closed for pai in jobs):
             for pod in self.pods():
                 pods.setdefault(pod.job, []).append(pod)
@@ -264,6 +128,17 @@ class JobStore:
         query = {"labelSelector": f"{SELECTOR},{JOB}={name}" if name else SELECTOR}
         for _, page in self._client.list(PODS, query):
             yield from filter(None, map(read_pod, page))
+
+    def promised_starts(self) -> tuple[PromisedStart, ...]:
+        """The gangs that wait and were promised a start: of each one pod says so."""
+        promises = []
+        for _, page in self._client.list("/api/v1/pods", _NOT_STARTED):
+            for pod in page:
+                at = None if pod["spec"].get("nodeName") else promised_at(pod)
+                if at is not None:
+                    about = pod["metadata"]
+                    promises.append((at, job_of(pod) or f"{about.get('namespace', 'default')}/{about['name']}"))
+        return tuple(PromisedStart(job, instant(UNIX, at)) for at, job in sorted(promises))
 
     def jobs(self, *, ended: bool) -> list[JobView]:
         """Jobs in order of submission, without tasks."""
@@ -286,7 +161,7 @@ class JobStore:
         pai = self.find(key)
         pod = self._pod(pai, task)
         try:
-            yield from podstreams.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
+            yield from pods.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
         except KubeError as error:
             if error.status not in (BAD_REQUEST, NOT_FOUND):
                 raise
@@ -297,6 +172,8 @@ class JobStore:
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise _does_not_run(key, task, pod.phase)
+        from paictl.remote.kube import podstreams  # late: few commands reach into a pod
+
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
 
     def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
@@ -304,6 +181,8 @@ class JobStore:
         pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise _does_not_run(key, task, pod.phase)
+        from paictl.remote.kube import podstreams  # late, as in `execute`
+
         return podstreams.dial(self._client, JOBS_NAMESPACE, pod.name, port)
 
     def ssh_address(self, key: str, task: TaskPlace) -> SshAddress | None:
@@ -352,20 +231,3 @@ def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
     hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=pai.key)
     ended = pai.record is not None and pai.record.closed
     return (ClusterError if ended else NotStartedError)(message, hint=hint)
-
-
-def _refuse_huge(taken: AdmittedJob) -> None:
-    tasks = sum(role.instances for role in taken.job.roles)
-    if tasks > MOST_TASKS:
-        message = text(
-            "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=taken.key, tasks=tasks, most=MOST_TASKS
-        )
-        raise ClusterError(message, hint=text("use fewer instances, or several jobs"))
-
-
-def _no_resource() -> ClusterError:
-    return ClusterError(
-        text("this cluster cannot run jobs yet"),
-        where="paijobs.paictl.io",
-        hint=text("start the job controller: paictl service start -n frameworkcontroller"),
-    )

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl import __version__
-from paictl.cluster.configured import moved_on
+from paictl.cluster.conflicts import moved_on
 from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.kubernetes.store import (

@@ -28,6 +28,7 @@ from paictl.workload.lending import lend_use, promises_by_vc
 from paictl.workload.lentorder import HALF_LIFE, LentDevices, LineAhead, RecentUse, Turns
 from paictl.workload.reservations import Reservations
 from paictl.workload.reserved import ReservedCells
+from paictl.workload.reserving import ReservationScene, admitted, refuse_plan
 from paictl.workload.sharing import Sharing, SharingUse
 from paictl.workload.usage import UsageKind
 
@@ -188,8 +189,6 @@ class ReservedScene:
 
     def with_new(self, known: Reservations, request: ReservationRequest) -> Reservations:
         """Reservations with a new one behind them; raises `ReservationError` for one that could not be kept."""
-        from paictl.workload.reserving import ReservationScene, admitted  # late: most commands add none
-
         new = request.reservation(known, self.now, UNIX, self.configuration.spec)
         scene = ReservationScene(
             self.configuration.spec, self.foresight, self.reservation_of, lambda name: self.owners.get(name, name), UNIX
@@ -230,8 +229,6 @@ class KubernetesReservations:
 
     def refuse(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
-        from paictl.workload.reserving import refuse_plan
-
         reservations = self._scene().reservations
         for job in admit_all(requests, configuration):
             refuse_plan(reservations, job.job, job.plan)

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.configured import no_version
+from paictl.cluster.conflicts import no_version
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.pods.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion

@@ -23,7 +23,7 @@ from paictl.cluster.accounts import (
     token_data,
     token_from,
 )
-from paictl.cluster.configured import account_changed, account_there
+from paictl.cluster.conflicts import account_changed, account_there
 from paictl.cluster.kubernetes.errors import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.values import ClusterError, ConflictError

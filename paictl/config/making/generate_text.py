@@ -7,11 +7,15 @@ import textwrap
 from collections.abc import Iterator
 
 from paictl import i18n
+from paictl.config.linting.validate import validate
 from paictl.config.making.drafting import Draft
 from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, GeneratedFiles, WorkerPool
 from paictl.config.making.shapes import DraftCell
 from paictl.config.making.skus import MachineSku
+from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.load import Loaded, load_bytes
+from paictl.config.reading.problem import Severity
 from paictl.config.reading.schema import SCHEMA_NAMES, schema_comment
 from paictl.config.reading.values import scalar
 from paictl.errors import PaictlError
@@ -129,11 +133,6 @@ def draft_text(draft: Draft, cluster: str) -> str:
 
 
 def _check(text: str) -> None:
-    from paictl.config.linting.validate import validate  # the rules are much to load, and `cluster` has other commands
-    from paictl.config.reading.document import Bundle
-    from paictl.config.reading.load import Loaded, load_bytes
-    from paictl.config.reading.problem import Severity
-
     report = validate(Loaded((Bundle("draft", tuple(load_bytes(DRAFT_FILE, text.encode()))),)))
     for problem in report.problems:
         if problem.severity is Severity.ERROR:

@@ -17,6 +17,7 @@ import yaml
 from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
+from paictl.config.reading.yamlerrors import explained, unreadable
 from paictl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -80,13 +81,9 @@ def parse_yaml(source: Source) -> YamlTree:
     try:
         builder.run()
     except yaml.MarkedYAMLError as error:
-        from paictl.config.reading.yamlerrors import explained  # late: most files can be read
-
         builder.note_failure(explained(source, error, builder.quoted))
         return YamlTree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
-        from paictl.config.reading.yamlerrors import unreadable
-
         builder.note(IssueKind.SYNTAX, *unreadable(source, error))
         return YamlTree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from paictl.cluster.accounts import Account
-from paictl.cluster.configured import account_changed
+from paictl.cluster.conflicts import account_changed
 from paictl.cluster.interface import (
     ClusterError,
     Configuration,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from paictl.cluster.accounts import Account, LastAdministratorError
-from paictl.cluster.configured import account_changed
+from paictl.cluster.conflicts import account_changed
 from paictl.cluster.interface import ClusterError, Configuration, ConflictError, Jobs, Users
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.reading.kinds import FileKind

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.files import lock
 from paictl.i18n import text
 from paictl.places import cache_folder
 
@@ -87,15 +88,13 @@ def _run(command: list[str], hint: str) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    import fcntl  # only on POSIX
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise PaictlError(text("cannot be created: {strerror}", strerror=error.strerror), where=str(path)) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock(handle)
         yield
     finally:
-        os.close(lock)
+        os.close(handle)

@@ -259,8 +259,7 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
     Raises `PaictlError` naming the file if there is none, it cannot be read, or it has no such context.
     """
     try:
-        import kubernetes.client
-        import kubernetes.config
+        import kubernetes.config  # brings kubernetes.client
     except ModuleNotFoundError as error:
         hint = "install it: pip install 'paictl[k8s]'"
         raise PaictlError(

@@ -1,11 +1,11 @@
-"""What paictl does to pods: bind, evict, delete, annotate, nominate a node.
+"""What paictl does to pods: bind, evict, delete, annotate, nominate a node, read the log.
 
 Each names the pod by its uid too, so that another pod of the same name is never meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
@@ -16,6 +16,10 @@ from paictl.units import rfc3339
 
 BIND: Final = 5.0
 """Seconds that a binding may take."""
+CONTAINER: Final = "main"
+_QUIET: Final = 24 * 3600.0
+"""Seconds without a byte of a log that is followed."""
+_READ: Final = 30.0
 
 
 class Eviction(Enum):
@@ -43,6 +47,21 @@ def get(client: KubeClient, namespace: str, name: str) -> Json | None:
         if error.status == 404:
             return None
         raise
+
+
+def log(
+    client: KubeClient, namespace: str, name: str, *, follow: bool = False, lines: int | None = None
+) -> Iterator[bytes]:
+    """What a container has written, in pieces as they come; with `follow` until it ends, `lines` only the last ones.
+
+    Raises `KubeError` (400: it has not started; 404: the pod is gone) and `NoAnswerError`.
+    """
+    query: dict[str, object] = {"container": CONTAINER}
+    if follow:
+        query["follow"] = "true"
+    if lines is not None:
+        query["tailLines"] = lines
+    yield from client.open(pod_path(namespace, name, "log"), query, _QUIET if follow else _READ).chunks()
 
 
 def bind(

@@ -1,4 +1,7 @@
-"""What comes out of a container and goes into it: its log, commands that are run in it, connections to its ports."""
+"""What goes into a container and comes out of it: commands that are run in it, connections to its ports.
+
+Few commands load this module: it needs what the library for Kubernetes has for sockets.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,21 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import kubernetes.client
+import kubernetes.client.exceptions
+import kubernetes.stream
+import kubernetes.stream.ws_client
+import websocket
+
 from paictl.remote import Pipes
 from paictl.remote.kube.client import KubeClient, KubeError, NoAnswerError
-from paictl.remote.kube.pods import pod_path
+from paictl.remote.kube.pods import CONTAINER, pod_path
 
-CONTAINER: Final = "main"
-_QUIET: Final = 24 * 3600.0
-"""Seconds without a byte of a log that is followed."""
-_READ: Final = 30.0
+_SOCKETS: Any = kubernetes.stream.ws_client  # it has no types worth the name
 _CAN_END: Final = "v5.channel.k8s.io"
 """The protocol in which a command can be told that no input follows; with older servers it waits for ever."""
 _TURN: Final = 0.05
 """Seconds between two looks at what is to be sent to a command."""
-
-
-def log(
-    client: KubeClient, namespace: str, name: str, *, follow: bool = False, lines: int | None = None
-) -> Iterator[bytes]:
-    """What a container has written, in pieces as they come; with `follow` until it ends, `lines` only the last ones.
-
-    Raises `KubeError` (400: it has not started; 404: the pod is gone) and `NoAnswerError`.
-    """
-    query: dict[str, object] = {"container": CONTAINER}
-    if follow:
-        query["follow"] = "true"
-    if lines is not None:
-        query["tailLines"] = lines
-    yield from client.open(pod_path(namespace, name, "log"), query, _QUIET if follow else _READ).chunks()
 
 
 def execute(client: KubeClient, namespace: str, name: str, command: Sequence[str], pipes: Pipes) -> int:
@@ -59,9 +50,6 @@ def execute(client: KubeClient, namespace: str, name: str, command: Sequence[str
 
 
 def _session(client: KubeClient, namespace: str, name: str, command: Sequence[str], pipes: Pipes) -> Any:
-    import kubernetes.client
-    import kubernetes.stream
-
     api = kubernetes.client.CoreV1Api(client.library())
     with _refusals(client, f"exec in pod {namespace}/{name}"):
         return kubernetes.stream.stream(
@@ -82,8 +70,6 @@ def _session(client: KubeClient, namespace: str, name: str, command: Sequence[st
 @contextlib.contextmanager
 def _refusals(client: KubeClient, action: str) -> Iterator[None]:
     """Errors of the library as ours."""
-    import kubernetes.client.exceptions
-
     try:
         yield
     except kubernetes.client.exceptions.ApiException as error:
@@ -104,10 +90,7 @@ def _drain(session: Any, pipes: Pipes) -> None:
 
 
 def _send(session: Any, data: bytes) -> None:
-    import kubernetes.stream.ws_client
-
-    library: Any = kubernetes.stream.ws_client  # it has no types worth the name
-    with contextlib.suppress(OSError, library.WebSocketConnectionClosedException):  # it has ended without reading all
+    with contextlib.suppress(OSError, _SOCKETS.WebSocketConnectionClosedException):  # it has ended without reading all
         if data:
             session.write_channel(0, data)
         elif session.subprotocol == _CAN_END:
@@ -147,17 +130,13 @@ def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.soc
     refuses, `NoAnswerError` if it does not answer. The library's own sockets are not used: they keep all that comes
     in memory, however slowly it is read, and know no descriptors above 1023.
     """
-    import kubernetes.stream.ws_client
-    import websocket
-
-    library: Any = kubernetes.stream.ws_client
     settings = client.library().configuration
     token = settings.auth_settings().get("BearerToken")
     headers = {"authorization": token["value"]} if token else {}
     target = f"port {port} of pod {namespace}/{name}"
     address = f"{client.server}{pod_path(namespace, name, 'portforward')}"
     try:
-        remote = _connected(settings, library.get_websocket_url(address, [("ports", str(port))]), headers)
+        remote = _connected(settings, _SOCKETS.get_websocket_url(address, [("ports", str(port))]), headers)
     except websocket.WebSocketBadStatusException as error:
         status = int(error.status_code or 0)
         raise KubeError(f"{target}: HTTP status {status}", status=status, where=client.where) from None
@@ -171,22 +150,18 @@ def dial(client: KubeClient, namespace: str, name: str, port: int) -> socket.soc
 
 def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
     """What the library's ``create_websocket`` does, which would wait for ever for a server that does not answer."""
-    import kubernetes.stream.ws_client
-    import websocket
-
-    library: Any = kubernetes.stream.ws_client
     encryption: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE}
     if url.startswith("wss://") and settings.verify_ssl:
-        encryption = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": settings.ssl_ca_cert or library.certifi.where()}
+        encryption = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": settings.ssl_ca_cert or _SOCKETS.certifi.where()}
         if settings.assert_hostname is not None:
             encryption["check_hostname"] = settings.assert_hostname
     files = {"certfile": settings.cert_file, "keyfile": settings.key_file, "server_hostname": settings.tls_server_name}
     encryption |= {name: value for name, value in files.items() if value}
     rows = [f"{name}: {value}" for name, value in headers.items()]
-    rows.append(f"sec-websocket-protocol: {library.V5_CHANNEL_PROTOCOL},{library.V4_CHANNEL_PROTOCOL}")
+    rows.append(f"sec-websocket-protocol: {_SOCKETS.V5_CHANNEL_PROTOCOL},{_SOCKETS.V4_CHANNEL_PROTOCOL}")
     options: dict[str, Any] = {"header": rows, "timeout": CONNECTING, "http_proxy_timeout": CONNECTING}
     if settings.proxy or settings.proxy_headers:
-        options = library.websocket_proxycare(options, settings, url, headers)
+        options = _SOCKETS.websocket_proxycare(options, settings, url, headers)
     connection: Any = websocket.WebSocket(sslopt=encryption, skip_utf8_validation=False)
     connection.connect(url, **options)
     return connection
@@ -194,8 +169,6 @@ def _connected(settings: Any, url: str, headers: Mapping[str, str]) -> Any:
 
 def _carry(remote: Any, local: socket.socket) -> None:
     """Hand on what comes from either side until one of them ends; nothing is read that the other has no room for."""
-    import websocket
-
     local.setblocking(False)
     unsent, first, broken = b"", True, False
     poll = select.poll()

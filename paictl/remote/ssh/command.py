@@ -9,12 +9,15 @@ import shlex
 import time
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.remote.ssh.link import Link, NotReachedError, local_file
+from paictl.remote.ssh.link import NotReachedError, local_file
 from paictl.remote.ssh.results import CommandStatus
+
+if TYPE_CHECKING:
+    from paictl.remote.ssh.connection import Link
 
 Lines = Callable[[str, str], object]
 """Takes the stream (`stdout` or `stderr`) and a line without its end."""

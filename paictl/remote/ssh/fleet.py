@@ -18,16 +18,19 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
-from paictl.remote.ssh.bastion import Bastion
 from paictl.remote.ssh.command import Ended, RemoteCommand, execute
-from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, local_file, open_bastion, open_link
+from paictl.remote.ssh.link import NotReachedError, SshOptions, local_file
 from paictl.remote.ssh.results import CommandStatus, HostResult
+
+if TYPE_CHECKING:
+    from paictl.remote.ssh.connection import Link
+    from paictl.remote.ssh.forwarding import Bastion
 
 UNCHANGED: Final = "unchanged"
 """What an upload says of a file that is there already."""
@@ -111,7 +114,7 @@ def _last_line(output: str) -> str:
 
 Output = Callable[[str, str, str], object]
 """Takes host, stream (`stdout` or `stderr`) and a line; called by one thread at a time."""
-Work = Callable[[Link], Ended]
+Work = Callable[["Link"], Ended]
 
 
 @frozen
@@ -268,6 +271,10 @@ class Fleet:
         return result
 
     def _link(self, host: Host) -> Link:
+        from paictl.remote.ssh.connection import (
+            open_link,  # late: it needs the extra deploy, and help must work without
+        )
+
         with self._links.lock:
             present = self._links.open.get(host.name)
         if present is not None and present.alive:
@@ -279,6 +286,8 @@ class Fleet:
 
     def _bastion(self) -> Bastion | None:
         """The connection to the bastion, opened on first use; None if hosts are reached directly."""
+        from paictl.remote.ssh.connection import open_bastion  # late, as in `_link`
+
         login, links = self.inventory.login, self._links
         if login.bastion is None:
             return None

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import yaml
+
 from paictl.i18n import text
 from paictl.sim.job import Job
 from paictl.sim.traces.base import FileHead, Format, Rows
@@ -87,8 +89,6 @@ def _span(value: object, path: str, least: int) -> Millis:
 
 
 def _read(source: TraceFile) -> Rows:
-    import yaml  # the one format that needs it
-
     try:
         jobs = jobs_from(yaml.safe_load(source.text()))
     except yaml.YAMLError as error:

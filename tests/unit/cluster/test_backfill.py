@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from paictl.cluster.eventtext import detail
+from paictl.cluster.explanationdata import from_data, to_data
 from paictl.cluster.interface import JobRequest, NodeChange, PromisedStart
-from paictl.cluster.scheduling import JobSituation, LatestStart, from_data, to_data
+from paictl.cluster.scheduling import JobSituation, LatestStart
 from paictl.i18n import Text
 from paictl.operate import status
 from paictl.operate.explaining import data, lines

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster import admission
+from paictl.cluster.embedded import sharing, world
 from paictl.cluster.interface import ClusterError, JobRequest, JobState, TaskPlace
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -42,6 +43,7 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
 ) -> None:
     lab = bench()
     monkeypatch.setattr(admission, "MOST_WAITING", 10)
+    monkeypatch.setattr(world, "MOST_WAITING", 10)
     requests = [JobRequest("ann", lab.job(f"j{n}", "default", instances=4, gang=False)) for n in range(3)]
     with pytest.raises(ClusterError, match="12 tasks cannot be submitted together, at most 10 can"):
         lab.cluster.submit(requests)
@@ -54,6 +56,7 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
 def test_as_many_tasks_as_are_allowed_are_taken(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = bench()
     monkeypatch.setattr(admission, "MOST_WAITING", 10)
+    monkeypatch.setattr(world, "MOST_WAITING", 10)
     lab.cluster.submit([JobRequest("ann", lab.job(f"j{n}", "default", instances=5, gang=False)) for n in range(2)])
     assert len(lab.cluster.jobs()) == 2
 
@@ -62,7 +65,7 @@ def test_one_user_cannot_make_every_command_of_others_slow_with_tasks_that_wait(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = bench()
-    monkeypatch.setattr(admission, "MOST_OF_USER", 7)
+    monkeypatch.setattr(sharing, "MOST_OF_USER", 7)
     first = JobRequest("ann", lab.job("first", "default", instances=4, gang=False))
     lab.cluster.submit([first])
     more = [JobRequest(user, lab.job("more", "default", instances=4, gang=False)) for user in ("ann", "bob")]
@@ -72,7 +75,7 @@ def test_one_user_cannot_make_every_command_of_others_slow_with_tasks_that_wait(
     lab.cluster.stop_job("ann~first")
     lab.cluster.submit([more[0]])
     assert lab.cluster.replayed() == lab.cluster.stored()
-    monkeypatch.setattr(admission, "MOST_OF_USER", 3)
+    monkeypatch.setattr(sharing, "MOST_OF_USER", 3)
     assert lab.again().replayed() == lab.again().stored(), "what was taken stays"
 
 

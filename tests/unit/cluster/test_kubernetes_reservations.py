@@ -103,10 +103,10 @@ def job(**extras: Any) -> JobRequest:
 
 def test_jobs_name_a_reservation_that_there_is(kube: FakeKube) -> None:
     with pytest.raises(ReservationError, match="no reservation 'demo'") as refused:
-        cluster(kube)._reserving().refuse([job(reservation="demo")], cluster(kube)._looker._configuration())
+        cluster(kube)._looker.reservations().refuse([job(reservation="demo")], cluster(kube)._looker._configuration())
     assert refused.value.where == "extras.reservation"
     add(kube, name="demo")
-    cluster(kube)._reserving().refuse([job(reservation="demo")], cluster(kube)._looker._configuration())
+    cluster(kube)._looker.reservations().refuse([job(reservation="demo")], cluster(kube)._looker._configuration())
 
 
 def meanwhile(kube: FakeKube, act: Any) -> None:

@@ -62,7 +62,7 @@ def test_a_user_has_no_more_tasks_than_allowed_whatever_they_ask_for(lab: Bench)
 
 
 def test_task_limits_replace_the_bound_that_counts_without_them(lab: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paictl.cluster.admission.MOST_OF_USER", 3)
+    monkeypatch.setattr("paictl.cluster.embedded.sharing.MOST_OF_USER", 3)
     load(lab, "sharing: {task-limits: [{user: ann, tasks: 5}]}\n")
     submit(lab, "ann", "first", priority="oppo", instances=4, gang=False)
     with pytest.raises(ClusterError, match="tasks of user bob are limited to 3"):

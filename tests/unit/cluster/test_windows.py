@@ -17,12 +17,14 @@ from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.clock import anchor
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.commands import BringUp, Push
+from paictl.cluster.explanationdata import from_data, to_data
 from paictl.cluster.interface import JobRequest, MaintenanceWindow, NodeChange
 from paictl.cluster.machines import machines_in
-from paictl.cluster.maintenance import WindowRequest, outlook
+from paictl.cluster.maintenance import WindowRequest
+from paictl.cluster.outlook import outlook
 from paictl.cluster.presets import preset_files
 from paictl.cluster.reservations import ReservationRequest
-from paictl.cluster.scheduling import JobSituation, from_data, to_data
+from paictl.cluster.scheduling import JobSituation
 from paictl.operate import explaining
 from paictl.scheduler.invariants import validate
 from paictl.units import Millis
@@ -167,7 +169,7 @@ def test_who_must_leave_and_whose_guarantees_are_at_risk_is_known_beforehand(ben
     version = lab.cluster.configuration()
     spec = ConfigSnapshot(version.number, version.files).spec
     window = add(lab, node_of(lab, stays), after=HOUR)
-    ahead = outlook(window, lab.cluster.windows(), lab.cluster.picture(), spec)
+    ahead = outlook(window, lab.cluster.windows(), lab.cluster.picture(), version)
     assert [(job.key, job.vc, job.ends_by) for job in ahead.leaving] == [(stays, "vc1", None)]
     assert ahead.at_risk == {"default": 1, "vc1": 1}, "one node is left for two promises"
     assert lab.cluster.picture().windows == (window,)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from paictl.cluster.jobwords import refuse_many_tasks
-from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.paijob.summaries import read_pod
 from paictl.cluster.kubernetes.scheduling import ClusterSnapshot, explain_job
+from paictl.cluster.kubernetes.submitting import JobTaker
 from paictl.cluster.presets import preset_files
 from paictl.cluster.scheduling import JobExplanation, JobSituation, LatestStart
 from paictl.cluster.values import ClusterError
@@ -148,16 +148,16 @@ def test_tasks_beyond_their_users_limit_are_not_taken_even_from_two_clients_at_o
     cluster(kube).push({**files, name: f"{files[name]}sharing: {{task-limits: [{{tasks: 4}}]}}\n"}, "limit")
     with pytest.raises(ClusterError, match="are limited to 4: 0 in jobs that have not ended, 5 more requested"):
         cluster(kube).submit([request({"a": {"instances": 5}}, gang=False)])
-    make = JobStore._make
+    make = JobTaker._make
 
-    def late(store: JobStore, *args: Any) -> Any:
+    def late(taker: JobTaker, *args: Any) -> Any:
         with monkeypatch.context() as patch:  # the other client has looked and is just faster
-            patch.setattr(JobStore, "_make", make)
+            patch.setattr(JobTaker, "_make", make)
             cluster(kube).submit([request({"a": {"instances": 3}}, "other")])
-        return make(store, *args)
+        return make(taker, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(JobStore, "_make", late)
+        patch.setattr(JobTaker, "_make", late)
         with pytest.raises(ClusterError, match="3 in jobs that have not ended, 2 more requested"):
             cluster(kube).submit([request({"a": {"instances": 2}})])
     assert [job.key for job in cluster(kube).jobs()] == ["ann~other"]
@@ -195,7 +195,7 @@ def test_of_clients_that_submit_at_the_very_same_time_each_gets_in_for_whom_ther
         return True
 
     monkeypatch.setattr(kube, "request", one_at_a_time)
-    monkeypatch.setattr("paictl.cluster.kubernetes.jobs.refuse_many_tasks", in_step)
+    monkeypatch.setattr("paictl.cluster.kubernetes.submitting.refuse_many_tasks", in_step)
     with ThreadPoolExecutor(len(tasks)) as clients:
         got_in = list(clients.map(submitted, range(len(tasks))))
     assert sum(got_in) == taken

@@ -197,7 +197,7 @@ def test_the_api_is_reached_through_the_bastion_when_it_is_needed(
         return 4711
 
     monkeypatch.setattr("paictl.remote.kube.client._ROUTES", routes)
-    monkeypatch.setattr("paictl.remote.ssh.link.forward_by_bastion", forward)
+    monkeypatch.setattr("paictl.remote.ssh.connection.forward_by_bastion", forward)
     route_api(made(tmp_path))
     assert routes == {}
     route_api(keyed(tmp_path, "  bastion: gw.example\n"))

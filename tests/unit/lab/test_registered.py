@@ -26,7 +26,7 @@ from paictl.lab.manifest import Check, find_lab
 from paictl.lab.messages import LabError
 from paictl.lab.session import Session
 from paictl.lab.site import LabSite, chosen_nodes, renamed, site_from
-from paictl.operate import jobs
+from paictl.operate import submitting
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 
@@ -70,7 +70,7 @@ def messages(cluster: EmbeddedCluster) -> list[str]:
 
 
 def submit(cluster: EmbeddedCluster, user: str, file: str = "job-2.yaml") -> None:
-    jobs.submit(cluster, [str(LAB.folder / file)], user)
+    submitting.submit(cluster, [str(LAB.folder / file)], user)
 
 
 def test_a_lab_takes_the_cells_and_gives_them_back(cluster: EmbeddedCluster) -> None:

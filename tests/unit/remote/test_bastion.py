@@ -17,8 +17,9 @@ from paictl.errors import ExitCode
 from paictl.remote.ansible.run import ssh_arguments
 from paictl.remote.inventory import Host, HostKey, Inventory, Login, remember
 from paictl.remote.ssh.bastion import BastionError, jump_options, jump_setting
+from paictl.remote.ssh.connection import forward_by_bastion
 from paictl.remote.ssh.fleet import Fleet
-from paictl.remote.ssh.link import SshOptions, forward_by_bastion, shell_command
+from paictl.remote.ssh.link import SshOptions, shell_command
 from paictl.remote.ssh.results import CommandStatus, HostResult
 from tests.unit.remote.sshd import PASSWORD, USER, Server, server
 
