@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from paictl.cluster.capabilities import Recorded
+from paictl.cluster.embedded.commands import replayed_events
 from paictl.cluster.interface import Event, EventKind
-from paictl.cluster.replaying import replayed
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.operate import recorded_decisions
@@ -191,7 +191,7 @@ def _replayed_log(data: Any, path: Path) -> Replay:
         log = [(Millis(at), line) for at, line in data["log"]]
         recorded: list[Row] = [list(row) for row in data["events"]]
         epoch, until = Millis(data["epoch"]), Millis(data["until"])
-        events = replayed(log, epoch, until)
+        events = replayed_events(log, epoch, until)
     except (PaictlError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         hint = text("make a new bundle; if this one is complete, this is a bug in paictl")
         message = text("the recording cannot be replayed: {error}", error=error)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.interface import JobRequest, JobView
 from paictl.frozen import frozen
-from paictl.operate import budgets
-from paictl.operate.budgets import BudgetPorts
 from paictl.operate.jobfiles import SubmitOptions, place_of_field, requests_in
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.plugins import image_checks
@@ -77,8 +75,3 @@ def _check_images(requests: Iterable[JobRequest]) -> list[str]:
     from paictl.operate.images import check_images  # late: few jobs have registries asked, which takes an HTTP client
 
     return check_images(checks)
-
-
-def remarks(cluster: BudgetPorts, jobs: Iterable[JobView]) -> Sequence[str]:
-    """What to say about the budgets of jobs that were just submitted."""
-    return budgets.remarks(cluster, jobs)

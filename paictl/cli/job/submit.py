@@ -19,8 +19,8 @@ from paictl.cluster.capabilities import HandClock
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.operate import budgets, submitting
 from paictl.operate import jobs as operate
-from paictl.operate import submitting
 from paictl.operate.jobfiles import SubmitOptions, files_listed
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def submit(
     warn((*noted, *done.warnings), "paictl config validate FILE")
     for said_no in done.unchecked:
         console.warning(said_no)
-    for remark in submitting.remarks(cluster, done.jobs):
+    for remark in budgets.remarks(cluster, done.jobs):
         console.warning(remark)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.records import END
 from paictl.cluster.embedded.still import machine_from
-from paictl.cluster.interface import ClusterError, JobRequest, MachineSpec, NodeChange
+from paictl.cluster.interface import ClusterError, Event, JobRequest, MachineSpec, NodeChange
 from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen
 from paictl.i18n import text
-from paictl.units import Millis
+from paictl.units import Millis, from_unix
 from paictl.workload.reservations import Repeat, Reservation, cell_shape
 from paictl.workload.windows import Window
 
@@ -479,3 +479,14 @@ def replay(log: Sequence[tuple[Millis, Line]], epoch: Millis = _ORIGIN) -> World
     for at, line in log[1:]:
         apply(world, at, read(line))
     return world
+
+
+def replayed_events(log: Sequence[tuple[Millis, Line]], epoch: Millis, until: Millis) -> list[Event]:
+    """All events of a `Recorded` cluster that began at `epoch` (Unix time), computed anew up to an instant of its own.
+
+    Raises `KeyError`, `TypeError`, `ValueError` or `PaictlError` for what is no such log.
+    """
+    world = replay(log, epoch)
+    world.advance(max(until, world.now))
+    start = from_unix(epoch / 1000)
+    return [happened.event(start) for happened in world.events]

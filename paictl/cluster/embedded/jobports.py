@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from paictl.cluster.embedded.commands import StopJob, TagJob
+from paictl.cluster.embedded.commands import StopJob, Submit, TagJob
 from paictl.cluster.embedded.folder import ClusterInFolder
 from paictl.cluster.embedded.still import SHOWN, view_from
 from paictl.cluster.embedded.store import whole
@@ -52,9 +52,13 @@ class WithJobs(ClusterInFolder):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.embedded.submitting import submission  # late: most commands take no jobs
+        from paictl.cluster.admission import refuse_excess, with_account_keys, without_secrets  # late: few take jobs
+        from paictl.cluster.storages import refuse_extras  # late, as above
 
-        command = submission(requests, self.storages, self.users)  # before the file is locked for others
+        refuse_extras(requests, self.storages)  # all this before the file is locked for others
+        with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused
+        refuse_excess(requests)
+        command = Submit(tuple(map(without_secrets, requests)))  # neither the log nor the state gets a secret
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
 
         def check() -> None:

@@ -17,7 +17,6 @@ from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.clock import anchor
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.commands import BringUp, Push
-from paictl.cluster.explanationdata import from_data, to_data
 from paictl.cluster.interface import JobRequest, MaintenanceWindow, NodeChange
 from paictl.cluster.machines import machines_in
 from paictl.cluster.maintenance import WindowRequest
@@ -153,7 +152,6 @@ def test_explain_says_which_window_and_with_which_run_time_it_would_start(bench:
     found = lab.cluster.explain(job)
     assert (found.situation, found.longest) == (JobSituation.MAINTENANCE, HOUR)
     assert [window.name for window in found.windows] == ["disks"]
-    assert from_data(to_data(found)) == found
     said = "\n".join(explaining.lines(found))
     assert "window disks closes worker1, worker2 from " in said
     assert "maxRunTime of at most 1h" in said
