@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import socket
 import time
 from collections.abc import Iterator
 from http.client import HTTPException
@@ -152,6 +153,14 @@ def test_a_password_never_crosses_a_network_in_clear(tmp_path: Path) -> None:
         serve(ServerSettings("127.0.0.1", 1, broken, broken), lambda: EmbeddedCluster.at(tmp_path))
     with pytest.raises(PaictlError, match="neither an address"):
         networks_of(["nonsense"])
+
+
+def test_why_it_cannot_listen_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PaictlError, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
+            serve(ServerSettings("127.0.0.1", port), lambda: EmbeddedCluster.at(tmp_path))
+    assert not [record for record in caplog.records if record.levelname == "ERROR"], "uvicorn has nothing to add"
 
 
 def test_what_is_logged_has_no_secret(state: Path) -> None:
