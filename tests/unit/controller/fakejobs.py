@@ -51,7 +51,7 @@ class FakeJobs(FakeKube):
         if method == "GET" and path in (JOBS, WORKS, PODS):
             found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
             return {"items": [one for one in found if _selected(one, str(query.get("labelSelector", "")))]}
-        if method == "POST":
+        if method == "POST" and "metadata" in body:
             self.serial += 1
             body["metadata"].setdefault("uid", f"uid-{self.serial}")
         if method == "PUT" and path.endswith("/status"):
