@@ -23,6 +23,8 @@ NO_WEBHOOK = KubeError(
     status=500,
     reason="InternalError",
 )
+DENIED = KubeError('admission webhook "w.example.org" denied the request: its own database is away', status=500)
+"""A webhook chooses the status with which it denies."""
 
 
 class Strict(FakeServer):
@@ -66,7 +68,7 @@ def borrowed(harness: Harness) -> Json:
     return mine
 
 
-@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK, TOO_LARGE])
+@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK, DENIED, TOO_LARGE])
 @pytest.mark.parametrize("frozen", ["borrower", "mine"])
 def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(
     strict: Harness, frozen: str, answer: KubeError
