@@ -123,8 +123,8 @@ class ControllerService:
                 limit_concurrency=64,
             )
         )
-        serve(server, self.start, self.stop)
-        refuse_unserved(server)
+        reason = serve(server, self.start, self.stop)
+        refuse_unserved(server, reason)
 
     def app(self) -> Starlette:
         """What is served."""

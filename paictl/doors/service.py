@@ -259,10 +259,10 @@ class DoorService:
         # answer takes, since an interruption in the middle costs two more turns on busy processors.
         sys.setswitchinterval(0.003)
         self._server = uvicorn.Server(self._http())
-        serve(self._server, self.start, self.stop)
+        reason = serve(self._server, self.start, self.stop)
         if self.failed:
             raise PaictlError(self.failed, hint="this is a bug in paictl: report it with the dump")
-        refuse_unserved(self._server)
+        refuse_unserved(self._server, reason)
 
     def _http(self) -> uvicorn.Config:
         """The HTTP server's configuration. Raises `PaictlError` if the certificate or its key cannot be used."""

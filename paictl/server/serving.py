@@ -33,6 +33,7 @@ from paictl.server.tasks.access import TaskSite, site_of
 from paictl.server.tasks.proxy import TaskProxy
 from paictl.server.workers import Workers
 from paictl.serving.connections import serving
+from paictl.serving.ending import cannot_listen, refusals, refuse_unserved
 
 
 @frozen
@@ -152,19 +153,19 @@ def serve(
         tasks=settings.tasks,
     )
     server = _Server(_http(settings, app), ready, _proxy(settings, workers), settings)
-    try:
-        server.run()
-    except SystemExit:
-        raise _cannot_listen(settings) from None
-    finally:
-        workers.close()
+    with refusals() as reasons:
+        try:
+            server.run()
+        except SystemExit:
+            pass  # it did not begin
+        finally:
+            workers.close()
     if server.refused is not None:
         raise PaictlError(
             text("cannot listen on {host}:{port}", host=settings.tasks_host, port=settings.tasks_port),
             hint=text("choose another with --tasks-listen HOST:PORT"),
         )
-    if not server.started:
-        raise _cannot_listen(settings)
+    refuse_unserved(server, "".join(reasons[:1]))
 
 
 @contextlib.contextmanager
@@ -191,7 +192,7 @@ def in_background(
     try:
         while not ready.wait(0.1):
             if not thread.is_alive():
-                raise _cannot_listen(settings)
+                raise cannot_listen(settings.host, settings.port, "")
         yield where[0]
     finally:
         server.should_exit = True
@@ -244,13 +245,6 @@ class _Server(uvicorn.Server):
             await self._proxy.end()
         if self.started:
             await super().shutdown(sockets)
-
-
-def _cannot_listen(settings: ServerSettings) -> PaictlError:
-    return PaictlError(
-        text("cannot listen on {host}:{port}", host=settings.host, port=settings.port),
-        hint="choose another with --listen HOST:PORT",
-    )
 
 
 def _http(settings: ServerSettings, app: ServerApp) -> uvicorn.Config:
