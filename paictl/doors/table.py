@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from paictl.cluster.kubernetes.names import run_limit, user_of
 from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
-from paictl.cluster.pods.reading import read_pod, source_of
+from paictl.cluster.pods.reading import is_too_large, read_pod, source_of
 from paictl.cluster.pods.times import began_at, checkpoint_every, created_at, promised_at, reservation_of
 from paictl.doors.podgroups import PodGroups
 from paictl.frozen import frozen
@@ -87,6 +87,8 @@ class PodEntry:
 
     ref: PodRef
     source: tuple[object, ...] = ()
+    too_large: bool = False
+    """Whether it could not be evicted from a place; kube-scheduler's copy of a pod is smaller than the API server's."""
     reading: Reading | None = None
     problem: RequestError | None = None
     """Why it cannot be read."""
@@ -208,9 +210,9 @@ class PodTable:
         entry.reservation = reservation_of(pod)
         entry.pod_group = self.pod_groups.meet(pod)
         pod_group = self.pod_groups.of(pod)
-        source = source_of(pod, pod_group)
-        if entry.source != source:
-            entry.source, entry.cached = source, None
+        source, too_large = source_of(pod, pod_group), is_too_large(pod)
+        if (entry.source, entry.too_large) != (source, too_large):
+            entry.source, entry.too_large, entry.cached = source, too_large, None
             try:
                 entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules, pod_group), None
             except RequestError as error:

@@ -78,6 +78,7 @@ def _overruled(observation: Observation, check: Check, step: Step) -> tuple[str,
         job = observation.job(says["name"])
         for key, option in _OVERRULING.items() if job is not None else ():
             differs = key in says and getattr(job, key) != says[key]
-            if differs and any(option in line for line in lines) and not any(option in line for line in step.commands):
+            typed = any(option in line and says["name"] in line for line in lines)  # not for another job
+            if differs and typed and not any(option in line for line in step.commands):
                 return says["name"], option
     return None

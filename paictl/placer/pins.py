@@ -135,7 +135,7 @@ class Pinner(Binder):
         try:
             self.client.request("PATCH", path, body, kind=STRATEGIC, query={"dryRun": "All"}, timeout=pods.BIND)
         except KubeError as error:
-            passing = error.status in (404, 409, 429) or error.status >= 500 or "dry run" in error.message
+            passing = error.status in (404, 409) or not pods.is_refusal(error) or "dry run" in error.message
             return "" if passing else f"pod {ref.name}: {error.message}"
         except NoAnswerError:
             return "" if self._answers(binding) else AWAY  # an admission webhook may take longer than this request

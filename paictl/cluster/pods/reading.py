@@ -35,6 +35,8 @@ MAX_OWN: Final = 128 << 10
 long, and beyond `MAX_TEXT` together the API server refuses to change the pod, and so to evict it."""
 MAX_POD: Final = 1 << 20
 """Bytes of a whole pod. etcd refuses what has 1.5 MiB: then nobody can change or evict the pod any more."""
+_IMAGE: Final = 4000
+"""Bytes that the name of a container's image may have once the pod has its place: the policy allows 1000 characters."""
 MAX_DEPTH: Final = 50
 """Levels of YAML in an annotation; HiveD's have six."""
 MAX_PLAIN: Final = 1000
@@ -135,6 +137,13 @@ def _is_overfull(noted: Mapping[str, Any]) -> bool:
     return size > MAX_OWN or (4 * size > MAX_OWN and sum(len(str(word).encode()) for word in noted.values()) > MAX_OWN)
 
 
+def is_too_large(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod that waits could not be evicted any more once it has its place, as its owner may fill it up."""
+    spec = pod.get("spec") or {}
+    number = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+    return BIND_INFO not in noted_on(pod) and _size(pod) + number * _IMAGE > MAX_POD
+
+
 def _size(pod: Mapping[str, Any]) -> int:
     """Bytes of a pod, as JSON; etcd has it in somewhat fewer."""
     try:
@@ -199,12 +208,13 @@ def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules, named: P
                     most=MAX_OWN,
                 ),
             )
-        if _size(pod) > MAX_POD:
+        if is_too_large(pod):
             raise RequestError(
                 name,
                 "spec",
                 i18n.text(
-                    "the pod has more than {most} bytes: it could not be evicted once it has its place", most=MAX_POD
+                    "the pod has or can get more than {most} bytes: it could not be evicted once it has its place",
+                    most=MAX_POD,
                 ),
             )
         check_devices(pod, reading.request, rules)

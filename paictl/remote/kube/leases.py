@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -63,6 +64,8 @@ class LeaderElector:
         """Who holds it, as last seen."""
         self._until = 0.0
         self._leads = False
+        self._aside = 0.0
+        """Until when it takes no part, since it could not begin to lead: the lease expires, and another may take it."""
         self._seen: tuple[str, float] = ("", 0.0)
         """Resource version of the lease as last seen, and when it was new."""
         self._stop = threading.Event()
@@ -99,6 +102,8 @@ class LeaderElector:
     def step(self) -> None:
         """One attempt; `gained` or `lost` is called if that has changed who leads."""
         began = self.clock()
+        if began < self._aside:
+            return
         try:
             if self.attempt():
                 self._until = began + self.terms.duration
@@ -111,8 +116,12 @@ class LeaderElector:
         self._leads = leads
         try:
             (self.gained if leads else self.lost)()
-        except Exception as error:  # without this thread the process would never lead again: the next step tries again
+        except Exception as error:  # without this thread the process would never lead again: a later step tries again
             self._leads = False
+            if leads and not isinstance(error, PaictlError):  # a fault of this process: another may be able to lead
+                self._until, self._aside = 0.0, self.clock() + 2 * self.terms.duration
+                with suppress(Exception):
+                    self.lost()  # whatever has begun
             self.problem = f"cannot {'begin' if leads else 'cease'} to lead: {type(error).__name__}: {error}"
 
     def attempt(self) -> bool:

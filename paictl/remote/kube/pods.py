@@ -120,7 +120,8 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
     return True
 
 
-_OF_ONE_POD: Final = ("failed calling webhook", "request is too large")
+_OF_ONE_POD: Final = ("failed calling webhook", "denied the request", "request is too large")
+"""What is said about one pod with any status: a webhook that denies chooses it, and mostly 500 if it failed itself."""
 
 
 def is_refusal(error: KubeError) -> bool:
@@ -128,7 +129,7 @@ def is_refusal(error: KubeError) -> bool:
     concerned. It reports as faults of its own that a webhook, perhaps of one tenant, is down, and what etcd refuses.
     """
     refused = 400 <= error.status < 500 and error.status != 429
-    return refused or (error.status == 500 and any(words in error.message for words in _OF_ONE_POD))
+    return refused or any(words in error.message for words in _OF_ONE_POD)
 
 
 MEMBER_LOST: Final = "MemberLost"

@@ -462,3 +462,31 @@ def test_a_first_start_that_is_refused_leaves_no_record_and_others_are_kept() ->
     with pytest.raises(ClusterError, match="refused"), records.held("grafana"):
         raise ClusterError("refused")
     assert records.get("grafana") == ServiceRecord("grafana", since="2026-11-22T05:00:00Z")
+
+
+def test_a_priority_class_that_somebody_made_with_another_value_is_drift() -> None:
+    """The server refuses each dry run that changes a value."""
+    body = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "paictl-oppo"},
+        "value": 0,
+    }
+    live = {**body, "value": -1}
+
+    class Immutable(FakeKube):
+        def request(self, method: str, path: str, body: Any = None, **_: Any) -> Json:
+            if method != "PATCH":
+                return super().request(method, path, body)
+            if path in self.objects and body["value"] != self.objects[path]["value"]:
+                raise KubeError("value: Forbidden: may not be changed in an update", status=422)
+            return {**body, "metadata": {**body["metadata"], "creationTimestamp": "now"}}
+
+    group = "/apis/scheduling.k8s.io/v1"
+    kinds: Json = {"resources": [{"kind": "PriorityClass", "name": "priorityclasses", "namespaced": False}]}
+    client = Immutable({group: kinds, f"{group}/priorityclasses/paictl-oppo": live})
+    applier = Applier(client, Kinds(client))
+    applier.check([body], lambda: None)
+    applier.check([{name: field for name, field in body.items() if name != "value"}], lambda: None)
+    drift = drift_of(applier.live(Item.of(body)), applier.dry(body) or {}, body)
+    assert drift == ["PriorityClass paictl-oppo: value is -1, applied was 0"]

@@ -10,6 +10,8 @@ from paictl.cluster.pods.reading import MAX_OWN, MAX_POD
 from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
 from paictl.doors.reconciler import Reconciler
+from paictl.extender.verbs import filter_nodes
+from paictl.extender.wire import FilterArgs
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import FakeServer, Harness, gang
@@ -23,6 +25,8 @@ NO_WEBHOOK = KubeError(
     status=500,
     reason="InternalError",
 )
+DENIED = KubeError('admission webhook "w.example.org" denied the request: its own database is away', status=500)
+"""A webhook chooses the status with which it denies."""
 
 
 class Strict(FakeServer):
@@ -66,7 +70,7 @@ def borrowed(harness: Harness) -> Json:
     return mine
 
 
-@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK, TOO_LARGE])
+@pytest.mark.parametrize("answer", [TOO_LONG, NO_WEBHOOK, DENIED, TOO_LARGE])
 @pytest.mark.parametrize("frozen", ["borrower", "mine"])
 def test_a_victim_is_evicted_although_nothing_can_be_written_into_pods(
     strict: Harness, frozen: str, answer: KubeError
@@ -157,12 +161,36 @@ def test_a_pod_that_etcd_would_let_nobody_change_gets_no_place(strict: Harness, 
     assert f"more than {MAX_POD} bytes" in str(answer.hopeless)
 
 
-def test_a_pod_that_is_filled_up_before_its_binding_loses_its_place(strict: Harness) -> None:
+@pytest.mark.parametrize(
+    "filler",
+    [
+        {"annotations": {"notes": "x" * MAX_OWN}},
+        {"finalizers": [f"example.org/{number}{'x' * 1000}" for number in range(MAX_POD // 1000)]},
+    ],
+)
+def test_a_pod_that_is_filled_up_before_its_binding_loses_its_place(strict: Harness, filler: Json) -> None:
     (made,) = gang("g", 1, 4)
     assert strict.ask(made).names
-    made["metadata"]["annotations"]["notes"] = "x" * MAX_OWN
+    about = made["metadata"]
+    about["annotations"] |= filler.pop("annotations", {})
+    about |= filler
     strict.core.pod_changed(made)
     assert not strict.core.book.holds("uid-g-0")
+
+
+def test_a_pod_is_as_large_as_the_api_server_says(strict: Harness) -> None:
+    """kube-scheduler leaves the managers of fields out, which etcd has as well."""
+    (made,) = gang("g", 1, 4)
+    strict.core.pod_changed({**made, "metadata": {**made["metadata"], "managedFields": [{"manager": "x" * MAX_POD}]}})
+    answer = filter_nodes(strict.core, FilterArgs(made, NODES))
+    assert f"more than {MAX_POD} bytes" in str(answer.hopeless)
+
+
+def test_a_pod_whose_images_may_become_too_long_gets_no_place(strict: Harness) -> None:
+    """The policy lets each have 1000 characters: an owner could write them once the pod has its devices."""
+    (made,) = gang("g", 1, 4)
+    made["spec"]["containers"] += [{"name": f"c{number}", "image": "x"} for number in range(300)]
+    assert f"more than {MAX_POD} bytes" in str(strict.ask(made).hopeless)
 
 
 def test_a_pod_that_is_filled_up_in_its_place_keeps_it_over_a_restart(strict: Harness) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from paictl.cli.lab.rendering import ways_on
@@ -10,6 +13,7 @@ from paictl.lab.actions import Runner
 from paictl.lab.commandlog import TypedCommand, lacking
 from paictl.lab.judging import CheckResult, CheckStatus, judged
 from paictl.lab.session import Session
+from paictl.lab.slips import slips
 from tests.unit.lab.conftest import Begin
 
 
@@ -115,6 +119,20 @@ def test_an_option_that_overrides_the_file_is_to_be_left_out(begin: Begin, optio
     name = option.partition(" ")[0]
     assert f"owner was submitted with {name}, which overrides its file; restart this step " in lines[0]
     assert "--step 2" in lines[0]
+
+
+def test_an_option_of_another_job_is_not_blamed(begin: Begin) -> None:
+    session, _ = begin("25")
+    check = next(check for check in session.lab.checks if check.id == "least-loss")
+    job = SimpleNamespace(vc="vc1", priority="test")
+
+    def overruled(*lines: str) -> tuple[str, str] | None:
+        typed = [TypedCommand(line, 0) for line in lines]
+        observation = cast("Any", SimpleNamespace(typed=typed, job=lambda _: job))
+        return slips(observation, check, session.lab.step("owner"), 0).overruled
+
+    assert overruled("paictl job submit other.yaml --vc vc1", "paictl job submit owner.yaml") is None
+    assert overruled("paictl job submit owner.yaml --vc vc1") == ("owner", "--vc")
 
 
 def test_a_mistake_is_told_before_its_step_was_shown(begin: Begin) -> None:

@@ -371,13 +371,21 @@ def test_a_refused_patch_is_sent_again(placer: Placer) -> None:
     assert placer.node("g-1") not in ("", placer.node("g-0"))
 
 
-def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(placer: Placer) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KubeError("a policy says no", status=422),
+        KubeError('Internal error occurred: failed calling webhook "w.example.org"', status=500),
+        KubeError('admission webhook "w.example.org" denied the request: it has failed', status=500),
+    ],
+)
+def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(placer: Placer, error: KubeError) -> None:
     placer.create(gang("g", 2, 4))
-    placer.server.refuse["ask g-1"] = KubeError("a policy says no", status=422)
+    placer.server.refuse["ask g-1"] = error
     placer.round()
     assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
     assert [placer.reasons("g-0"), placer.reasons("g-1")] == [["PinFailed"], ["PinFailed"]]
-    assert "its gang cannot be pinned whole: pod g-1: a policy says no" in placer.recorded[-1].message
+    assert f"its gang cannot be pinned whole: pod g-1: {error.message}" in placer.recorded[-1].message
     placer.create(gang("other", 4, 4, priority=-1))
     placer.round()
     assert all(placer.node(f"other-{i}") for i in range(4)), "the place is free for others"
@@ -513,7 +521,7 @@ def test_a_slow_webhook_keeps_no_gang_back(placer: Placer) -> None:
     "error",
     [
         KubeError("somebody changed it", status=409),
-        KubeError("failed calling webhook", status=500),
+        KubeError("etcdserver: timed out", status=500),
         KubeError("admission webhook w does not support dry run", status=400),
     ],
 )

@@ -120,10 +120,9 @@ def test_a_lease_is_taken_only_when_it_has_not_changed_for_its_whole_duration(el
     assert elections.changes[-1] == "-a"
 
 
-@pytest.mark.parametrize("error", [NoAnswerError("it restarts"), KeyError("metadata")])
-def test_who_cannot_begin_to_lead_says_so_and_tries_again(elections: Elections, error: Exception) -> None:
+def test_who_cannot_begin_to_lead_says_so_and_tries_again(elections: Elections) -> None:
     """The thread of the election would have ended, with the lease in its hands or not, and nobody have led again."""
-    failures = [error]
+    failures = [NoAnswerError("it restarts")]
 
     def begin() -> None:
         if failures:
@@ -138,6 +137,39 @@ def test_who_cannot_begin_to_lead_says_so_and_tries_again(elections: Elections, 
     assert (elections.changes, elections.a.problem) == (["+a"], "")
     elections.round(elections.a)
     assert elections.changes == ["+a"], "it begins once"
+
+
+def test_who_has_a_fault_of_its_own_leaves_leading_to_another(elections: Elections) -> None:
+    """It would keep the lease for ever, and lead never."""
+
+    def begin() -> None:
+        raise RuntimeError("can't start new thread")
+
+    elections.a.gained = begin
+    assert elections.round(elections.a) <= 0
+    assert elections.changes == ["-a"], "what has begun has ended"
+    for _ in range(7):
+        elections.round(elections.b)
+        assert elections.round(elections.a) <= 0
+        assert "cannot begin to lead: RuntimeError: can't start new thread" in elections.a.problem
+        elections.now += 1.5
+    assert elections.changes == ["-a", "+b"]
+    assert elections.round(elections.b) == 8
+
+
+def test_who_has_had_a_fault_and_is_alone_tries_again(elections: Elections) -> None:
+    failures = [KeyError("metadata")]
+
+    def begin() -> None:
+        if failures:
+            raise failures.pop()
+        elections.changes.append("+a")
+
+    elections.a.gained = begin
+    for _ in range(12):
+        elections.round(elections.a)
+        elections.now += 1.5
+    assert (elections.changes, elections.a.problem) == (["-a", "+a"], "")
 
 
 def test_a_process_that_was_killed_and_started_again_waits_like_any_other() -> None:

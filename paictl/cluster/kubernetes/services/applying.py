@@ -106,14 +106,17 @@ class Applier:
             raise _refusal(refused, "nothing was applied")
 
     def _try(self, resource: Resource, body: Json, *, take_over: bool) -> None:
+        body = self._trial(resource, body)
         path = resource.path_of(body)
-        if self._outdated(path, body):
-            about = {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-check"}
-            body = {**body, "metadata": about}
-            path = resource.path_of(body)
         live = apply(self._client, path, untainted(body), dry_run=True, force=take_over)
         if body["kind"] == NODE:
             taint(self._client, path, live, taints_of(body), dry_run=True)
+
+    def _trial(self, resource: Resource, body: Json) -> Json:
+        """What to send in a dry run: an object that has to be made again under another name, as a new one."""
+        if not self._outdated(resource.path_of(body), body):
+            return body
+        return {**body, "metadata": {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-check"}}
 
     def _outdated(self, path: str, body: Json) -> bool:
         """Whether an object has to be made again, since Kubernetes never lets it change: the pods of a Job, a priority.
@@ -123,7 +126,7 @@ class Applier:
         live = find(self._client, path) if body["kind"] in ("Job", "PriorityClass") else None
         if live is None:
             return False
-        return _hash(live) != _hash(body) if body["kind"] == "Job" else live.get("value") != body["value"]
+        return _hash(live) != _hash(body) if body["kind"] == "Job" else live.get("value") != body.get("value", 0)
 
     def apply(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
         """Apply objects in order, each kind of ours waited for until it can be used; `alive` is called in between."""
@@ -197,7 +200,9 @@ class Applier:
         resource = self._kinds.find(group_of(body))
         if resource is None:
             return None
-        result = apply(self._client, resource.path_of(body), untainted(body), dry_run=True, force=True)
+        trial = self._trial(resource, body)
+        result = apply(self._client, resource.path_of(trial), untainted(trial), dry_run=True, force=True)
+        result["metadata"]["name"] = body["metadata"]["name"]
         return tainted(result, taints_of(body)) if body["kind"] == NODE else result
 
     def remove(self, item: Item) -> bool:

@@ -21,6 +21,7 @@ Passes::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, renamed, rule
 from paictl.config.models.hived import HivedConfig, hived
@@ -116,11 +117,15 @@ def unclaimed_pinned_cell(document: Document) -> Findings:
     virtual_clusters = document.top.get("virtualClusters")
     if virtual_clusters is None or any(p.pin_id and p.pin_id not in model.pins for p in model.promises):
         return  # most likely that is what names it: SHP103, SHP104 or HVD518
-    named = {scalar.text for _, scalar in scalars_below(virtual_clusters)}
+    named = {scalar.text for path, scalar in scalars_below(virtual_clusters) if path.rpartition(".")[2] not in _QUOTA}
     for name, cell in model.pins.items():
         if cell not in model.claimed and name not in named and cell.pin is not None:
             message = text("no virtual cluster names the pinned cell {name}", name=name)
             yield Finding(cell.pin, message, "name it under pinnedCells of a virtual cluster, or remove the id")
+
+
+_QUOTA: Final = ("cellType", "cellNumber")
+"""Keys whose values name no pinned cell, although one may be called like a type or a number."""
 
 
 def _pins_below(node: Node) -> Iterator[str]:
