@@ -98,7 +98,7 @@ def placement(observation: Observation, says: Says) -> Iterator[Mismatch]:
         common = literal(", ".join(sorted({*nodes} & {*others})))
         shared = (common if {*nodes} & {*others} else _NO_NODE) if nodes and others else _NOT_BOTH
         both = message("two-jobs", first=says["job"], second=says["apart-from"])
-        yield Mismatch(shared == _NO_NODE, both, "nodes in common", _NO_NODE, shared)
+        yield Mismatch(shared == _NO_NODE, both, "shares nodes with", _NO_NODE, shared)
     if "node-count" in says:
         yield number(subject, "nodes", says["node-count"], len(nodes))
 

@@ -79,7 +79,6 @@ TEXTS: Final[Mapping[str, str]] = {
     "aspect.runs on": "运行于 {value}",
     "aspect.device numbers": "设备编号 {value}",
     "aspect.shares nodes with": "共用节点：{value}",
-    "aspect.nodes in common": "共用节点：{value}",
     "aspect.nodes": "节点数 {value}",
     "aspect.happened": "{value}",
     "aspect.times": "次数 {value}",

@@ -164,7 +164,7 @@ def test_jobs_that_must_be_apart_are_both_named(begin: Begin, lang: str, words: 
         finding
         for one in judged(session)
         for finding in one.findings
-        if one.check.id == "owner-runs" and finding.aspect == "nodes in common"
+        if one.check.id == "owner-runs" and finding.aspect == "shares nodes with"
     )
     expected, _ = finding.say(lang)
     assert words in expected
