@@ -20,6 +20,7 @@ from paictl.workload.usagereport import Dimension, UsageRow, add_up
 Says = Mapping[str, Any]
 
 _NOT_BOTH: Final = message("not-both")
+_NO_NODE: Final = message("no-node")
 _EXISTS: Final = message("exists")
 _NO_JOB: Final = message("no-such-job")
 
@@ -95,8 +96,10 @@ def placement(observation: Observation, says: Says) -> Iterator[Mismatch]:
         yield Mismatch(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
     if "apart-from" in says:
         others, _ = _places(observation, says["apart-from"])
-        shared = _list(sorted({*nodes} & {*others})) if nodes and others else _NOT_BOTH
-        yield Mismatch(shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
+        common = literal(", ".join(sorted({*nodes} & {*others})))
+        shared = (common if {*nodes} & {*others} else _NO_NODE) if nodes and others else _NOT_BOTH
+        both = message("two-jobs", first=says["job"], second=says["apart-from"])
+        yield Mismatch(shared == _NO_NODE, both, "shares nodes with", _NO_NODE, shared)
     if "node-count" in says:
         yield number(subject, "nodes", says["node-count"], len(nodes))
 

@@ -20,7 +20,7 @@ from paictl.workload.fields import JobError
 from paictl.workload.supply import Supply, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from paictl.cells.spec import ClusterSpec
     from paictl.workload.pods import GroupPlan, JobPlan, Pod
@@ -61,6 +61,10 @@ class Refusal:
     shortages: tuple[Shortage, ...]
     roles: tuple[str, ...]
     """The task roles at fault: of pods that are too large those that have them, else all of the subject."""
+    fits_other_vc: bool = False
+    """Whether another virtual cluster has enough cells for the subject."""
+    fits_cluster: bool = False
+    """Whether the whole cluster has, so that the class oppo would do."""
 
     @property
     def message(self) -> str:
@@ -99,8 +103,12 @@ class Refusal:
         match self.cause:
             case Cause.POD_TOO_LARGE | Cause.DOES_NOT_PACK:
                 return text("use smaller tasks, or more of them")
-            case Cause.GROUP_TOO_LARGE | Cause.JOB_TOO_LARGE if self.opportunistic:
+            case _ if self.opportunistic or not (self.fits_other_vc or self.fits_cluster):
                 return text("use fewer instances, or gangAllocation: false")
+            case _ if not self.fits_cluster:
+                return text("use fewer instances, gangAllocation: false, or another virtual cluster")
+            case _ if not self.fits_other_vc:
+                return text("use fewer instances, gangAllocation: false, or the class oppo")
             case _:
                 return text("use fewer instances, gangAllocation: false, another virtual cluster, or the class oppo")
 
@@ -140,9 +148,15 @@ class Judge:
                 ]
             shortages.sort(key=_distance)
             refused = True
-            roles = (pod.role,) if group.single else _at_fault(plan, group, shortages[0])
             yield Refusal(
-                shortages[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(shortages), roles
+                shortages[0].cause,
+                plan.vc,
+                plan.priority < 0,
+                _subject(plan, group),
+                tuple(shortages),
+                (pod.role,) if group.single else _at_fault(plan, group, shortages[0]),
+                any(_has_room(others, group) for others in self._others(plan, views)),
+                _has_room(_like(views, self.supply.chains), group),
             )
         whole = self._sum(plan) if plan.gang and len(plan.groups) > 1 and not refused else None
         if whole is not None:
@@ -155,6 +169,10 @@ class Judge:
             return () if view is None else (view,)
         views = self.supply.views(plan.vc, opportunistic=plan.priority < 0)
         return tuple(view for view in views if group.leaf_type in ("", view.leaf_type))
+
+    def _others(self, plan: JobPlan, views: Iterable[View]) -> Iterator[list[View]]:
+        """What each other virtual cluster has that is like some views."""
+        return (_like(views, others) for name, others in self.supply.vcs.items() if name != plan.vc)
 
     def _fits_empty_cluster(self, plan: JobPlan, pod: Pod) -> bool:
         if self._engine is None:
@@ -189,6 +207,8 @@ class Judge:
                     text("job {name}", name=plan.job),
                     (shortage,),
                     roles,
+                    any(_leaves(others) >= needed for others in self._others(plan, inside)),
+                    _leaves(_like(inside, self.supply.chains)) >= needed,
                 )
         return None
 
@@ -228,6 +248,21 @@ def _shortage(group: GroupPlan, view: View) -> Shortage | None:
     if group.leaves > view.leaves:
         return Shortage(view, Cause.GROUP_TOO_LARGE, group.leaves, view.leaves)
     return None
+
+
+def _like(views: Iterable[View], others: Iterable[View]) -> list[View]:
+    """Other views of the leaf types of some; none that is pinned, as that serves only jobs that name it."""
+    types = {view.leaf_type for view in views}
+    return [view for view in others if view.pinned_id is None and view.leaf_type in types]
+
+
+def _leaves(views: Iterable[View]) -> int:
+    return sum(view.leaves for view in views)
+
+
+def _has_room(views: Iterable[View], group: GroupPlan) -> bool:
+    """Whether a view could hold a group, by size."""
+    return any(_shortage(group, view) is None for view in views)
 
 
 def _subject(plan: JobPlan, group: GroupPlan) -> str:

@@ -69,9 +69,10 @@ def _taken(session: Session, line: str, lang: str) -> str:
     lab, reading = session.lab, session.reading()
     if reading is not None and (other := _under_another_name(line, session.missing(reading))):
         return say("taken-name", lang, command=other)
-    if reading is not None and _under_another_name(line, reading.done_by(reading.solution)):
+    step = next((step for step in lab.steps if covered(line, (*step.commands, *step.done_by(step.solution)))), None)
+    if reading is not None and step != reading and _under_another_name(line, reading.done_by(reading.solution)):
         return say("taken-old", lang)  # the command would be the solution
-    step = next((step for step in lab.steps if covered(line, step.commands)), reading)
+    step = step or reading
     if step is None or session.is_done(step, session.progress):
         at = reading or lab.steps[-1]
         files = {Path(word).stem for word in shlex.split(line)[VERB:]}

@@ -10,7 +10,7 @@ from paictl.cli.paragraphs import columns, wrapped
 from paictl.cluster.interface import ServiceView
 from paictl.lab import commandlog
 from paictl.lab.judging import CheckResult
-from paictl.lab.manifest import Step
+from paictl.lab.manifest import Act, Step
 from paictl.lab.messages import say
 from paictl.lab.session import Session
 
@@ -95,10 +95,17 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     if result.reported and not result.left_out:
         lines.append(say("errors-reported", lang))
     elif result.stuck and not result.left_out:
-        lines.append(say("stuck" if own else "stuck-at-site", lang, step=number))
+        lines.append(say(_at_a_loss(session.lab.step(result.check.after), own=own), lang, step=number))
     elif own and number > 1 and (result.stopped or any(_begins_anew(line) for line in lines)):
         lines.insert(0, say("step-back", lang, step=number))  # what loses least comes first
     return lines
+
+
+def _at_a_loss(step: Step, *, own: bool) -> str:
+    """What to say where all that a step shows was typed: some steps leave a part to the student."""
+    if not own:
+        return "stuck-at-site"
+    return "stuck" if step.solution == Act() else "left-to-you"
 
 
 def _begins_anew(advice: str) -> bool:

@@ -58,6 +58,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "not-typed": "not typed yet",
     "was-interrupted": "interrupted before it was done",
     "not-refused": "not refused yet",
+    "no-node": "none",
     "not-both": "not both have run yet",
     "was-made": "was made",
     "not-made": "not made yet",
@@ -77,7 +78,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "aspect.ran": "ran {value}",
     "aspect.runs on": "runs on {value}",
     "aspect.device numbers": "device numbers {value}",
-    "aspect.shares nodes with": "shares nodes with {value}",
+    "aspect.shares nodes with": "nodes in common: {value}",
     "aspect.nodes": "nodes {value}",
     "aspect.happened": "happened {value}",
     "aspect.times": "times {value}",
@@ -184,6 +185,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "this step with paictl lab reset --step {step}, restart with paictl lab reset, or continue with paictl lab skip",
     "stuck": "you typed all commands of this step, but the result differs; compare expected and observed, or go back "
     "to the start of this step: paictl lab reset --step {step}",
+    "left-to-you": "you typed the commands that this step shows, but it also asks for something that you have to find "
+    "out: read it again with paictl lab next, or ask for paictl lab hint; to restart the step: paictl lab reset "
+    "--step {step}",
     "unsolved-at-site": "its checks did not pass: something earlier differs from the lab, or there was too little "
     "time; restart with paictl lab reset (and a lower --pace), or continue with paictl lab skip",
     "stuck-at-site": "you typed all commands of this step, but the result differs; compare expected and observed, or "
@@ -212,7 +216,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "takes-cluster": "lab {lab} takes cluster {cluster}: its scheduler gets another configuration",
     "at-site": "runs on cluster {cluster} as user {user}; a minute of the lab takes {seconds} s there",
     "taking": "making cluster {cluster} the lab's",
-    "begun": "bringing the lab's cluster up",
+    "begun": "preparing the lab",
     "in-shell": "lab {lab}: a shell in {folder}; leave it with exit",
     "in-shell-already": "this is already the shell of lab {lab}; its files are in {folder}",
     "in-env": 'lab {lab}: paictl in this shell now uses the lab; to leave: eval "$(paictl lab env --leave)"',

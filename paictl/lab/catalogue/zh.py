@@ -58,6 +58,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "not-typed": "尚未输入",
     "was-interrupted": "没有做完就被中断",
     "not-refused": "尚未被拒绝",
+    "no-node": "无",
     "not-both": "尚未两者都运行过",
     "was-made": "已作出",
     "not-made": "尚未作出",
@@ -181,6 +182,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "unsolved": "检查没有通过：之前的操作与实验不同；用 paictl lab reset --step {step} 回到这一步的起点，"
     "用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
     "stuck": "所有命令都已输入，结果仍不符；请比较应为与实际，或回到这一步的起点：paictl lab reset --step {step}",
+    "left-to-you": "这一步列出的命令都已输入，但它还有要你自己想出来的部分：用 paictl lab next 再读一遍，"
+    "或用 paictl lab hint 获得提示；重做这一步：paictl lab reset --step {step}",
     "unsolved-at-site": "检查没有通过：之前的操作与实验不同，或者时间不够；"
     "用 paictl lab reset 重新开始（并把 --pace 调小），或用 paictl lab skip 继续",
     "stuck-at-site": "所有命令都已输入，结果仍不符；请比较应为与实际，"
@@ -208,7 +211,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "takes-cluster": "实验 {lab} 将使用集群 {cluster}：它的调度器会得到另一份配置",
     "at-site": "在集群 {cluster} 上以用户 {user} 运行；实验中的一分钟在那里是 {seconds} 秒",
     "taking": "正在为实验准备集群 {cluster}",
-    "begun": "正在启动实验集群",
+    "begun": "正在准备实验",
     "in-shell": "实验 {lab}：终端位于 {folder}；用 exit 退出",
     "in-shell-already": "当前终端已经是实验 {lab} 的终端；实验文件位于 {folder}",
     "in-env": '当前终端已进入实验 {lab}；返回：eval "$(paictl lab env --leave)"',

@@ -100,6 +100,28 @@ def test_the_glossary_is_beside_the_words_of_the_textbook(paictl: Paictl) -> Non
         assert f"| {term.en} | {term.zh} | {term.textbook} |" in readme
 
 
+@pytest.mark.parametrize(
+    ("lab", "step", "commands"),
+    [
+        (11, 2, ["paictl job stop job-test job-prod", "paictl job submit job-test.yaml --name job-lazy"]),
+        (16, 3, ["paictl job submit job-b.yaml --priority prod --name job-b2"]),
+    ],
+)
+def test_the_name_that_a_step_wants_is_free_again_only_at_its_start(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch, lab: int, step: int, commands: list[str]
+) -> None:
+    paictl("lab", "start", str(lab))
+    for _ in range(step - 1):
+        paictl("lab", "solve", str(lab))
+    folder = next((home / "state" / "labs").glob(f"{lab}_*"))
+    monkeypatch.setenv("PAICTL_STATE", str(folder))
+    monkeypatch.chdir(folder / "files")
+    for command in commands:
+        assert paictl(*command.split()[1:]).code == 0
+    again = paictl(*commands[-1].split()[1:]).err
+    assert f"go back to the start of its step: paictl lab reset --step {step}" in again
+
+
 @pytest.mark.parametrize("named", ["", "real one"])
 def test_who_took_the_environment_of_a_lab_finds_back(home: Path, paictl: Paictl, named: str) -> None:
     """Also where the shell named another cluster, to which no command of the lab may go."""

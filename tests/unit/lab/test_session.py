@@ -141,6 +141,37 @@ def test_nothing_left_to_type_and_no_known_mistake_leads_to_reset(begin: Begin) 
     assert any("--step 2" in one for one in ways_on(failed, session, "en"))
 
 
+@pytest.mark.parametrize(("lang", "words"), [("en", "find out"), ("zh", "自己想出来")])
+def test_who_typed_what_a_step_shows_but_not_what_it_asks_for_is_led_to_the_hints(
+    begin: Begin, lang: str, words: str
+) -> None:
+    session, runner = begin("16")
+    for step in ("five", "service"):
+        session.solve(session.lab.step(step), runner)
+    session.show(session.lab.step("gang"))
+    types(session, runner, "paictl job explain job-b")
+    failed = next(one for one in judged(session) if one.check.id == "b-runs")
+    (advice,) = ways_on(failed, session, lang)
+    assert words in advice
+    assert "paictl lab hint" in advice
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "nodes in common: none"), ("zh", "共用节点：无")])
+def test_jobs_that_must_be_apart_are_both_named(begin: Begin, lang: str, words: str) -> None:
+    session, _ = begin("02")
+    session.show(session.lab.step("owner"))
+    finding = next(
+        finding
+        for one in judged(session)
+        for finding in one.findings
+        if one.check.id == "owner-runs" and finding.aspect == "shares nodes with"
+    )
+    expected, _ = finding.say(lang)
+    assert words in expected
+    assert "job-5" in expected
+    assert "job-2" in expected
+
+
 def test_what_a_skipped_step_would_have_done_is_named_where_it_is_missing(begin: Begin) -> None:
     session, runner = begin("05")
     session.skip("run", "too hard")
