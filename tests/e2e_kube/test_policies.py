@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from paictl.remote.kube import pods
+from paictl.remote.kube.client import connect
 from paictl.workload.sku import DEVICES
 from tests.e2e_kube.accounts import SPACE, install, printed
 from tests.e2e_kube.kubeapi import INFO, ISOLATION, ApiError, Json, KubeApi
@@ -322,6 +324,33 @@ def test_a_pod_that_was_large_before_it_had_its_devices_can_be_changed(spaces: K
     spaces.patch(path, {"metadata": {"annotations": {"mine": "x"}, "labels": {"l1": "y"}}})
     with pytest.raises(ApiError, match="too large to be evicted"):
         spaces.patch(path, {"metadata": {"labels": {"one": "more"}}})
+
+
+def test_a_pod_that_was_filled_up_by_the_fields_of_managers_is_evicted(spaces: KubeApi) -> None:
+    """No policy can tell how long these are."""
+    path = placed(spaces, GUARDED)
+    pod = spaces.get(path)
+
+    def fill(size: int) -> bool:
+        """Whether they are kept; if a change makes a pod too large, the API server drops all of them."""
+        fields: Json = {"f:metadata": {"f:annotations": {"f:" + "x" * size: {}}}}
+        entry: Json = {"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": fields}
+        filled = spaces.patch(path, {"metadata": {"managedFields": [*pod["metadata"]["managedFields"], entry]}})
+        return len(str(filled)) > size
+
+    low, high = 0, 1 << 21
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fill(middle) else (low, middle)
+    assert low > 1 << 20
+    assert fill(low)
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": GUARDED}}
+    with pytest.raises(ApiError, match="request is too large"):
+        spaces.call("POST", f"{path}/eviction", eviction)
+    client = connect(spaces.plane.kubeconfig, "x")
+    assert pods.evict(client, GUARDED, name, uid) == (pods.Eviction.TAKEN, "")
 
 
 def test_a_debugging_container_is_held_to_the_same(spaces: KubeApi) -> None:

@@ -97,8 +97,15 @@ def evict(
         "metadata": {"name": name, "namespace": namespace},
         "deleteOptions": options | ({} if grace is None else {"gracePeriodSeconds": grace}),
     }
+    path = pod_path(namespace, name, "eviction")
     try:
-        client.request("POST", pod_path(namespace, name, "eviction"), body)
+        try:
+            client.request("POST", path, body)
+        except KubeError as error:
+            if _TOO_LARGE not in error.message:
+                raise
+            _forget_managers(client, namespace, name, uid)
+            client.request("POST", path, body)
     except KubeError as error:
         if error.status in (404, 409):  # gone, or another pod of that name
             return Eviction.GONE, ""
@@ -106,6 +113,12 @@ def evict(
         reason = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
         return Eviction.REFUSED, reason or error.message
     return Eviction.TAKEN, ""
+
+
+def _forget_managers(client: KubeClient, namespace: str, name: str, uid: str) -> None:
+    """Make a pod smaller whose owner has filled it up by `managedFields`, of which no policy can tell the size."""
+    about = {"uid": uid, "managedFields": [{}]}  # which resets them
+    client.request("PATCH", pod_path(namespace, name), {"metadata": about}, kind=MERGE)
 
 
 def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int | None = None) -> bool:
@@ -120,7 +133,9 @@ def delete(client: KubeClient, namespace: str, name: str, uid: str, grace: int |
     return True
 
 
-_OF_ONE_POD: Final = ("failed calling webhook", "denied the request", "request is too large")
+_TOO_LARGE: Final = "request is too large"
+"""What etcd refuses: an object of more than 1.5 MiB."""
+_OF_ONE_POD: Final = ("failed calling webhook", "denied the request", _TOO_LARGE)
 """What is said about one pod with any status: a webhook that denies chooses it, and mostly 500 if it failed itself."""
 
 
