@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.values import ClusterError
@@ -13,9 +14,11 @@ from paictl.config.reading.load import load_memory
 from paictl.frozen import frozen_caching
 from paictl.i18n import text
 from paictl.workload.budgets import SECTION
-from paictl.workload.feasible import Judge
 from paictl.workload.sharing import Sharing, read_sharing
 from paictl.workload.supply import Supply
+
+if TYPE_CHECKING:
+    from paictl.workload.feasible import Judge
 
 
 @frozen_caching
@@ -76,4 +79,6 @@ class ConfigSnapshot:
     @cached_property
     def judge(self) -> Judge:
         """Who says whether a job can ever run."""
+        from paictl.workload.feasible import Judge  # late: only who takes jobs asks it
+
         return Judge(self.spec, self.supply)
