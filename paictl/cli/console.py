@@ -368,6 +368,7 @@ def progress(text: str) -> Iterator[None]:
 @contextmanager
 def progressing(text: str) -> Iterator[Callable[[str], None]]:
     """The same in one line that can be told what goes on now."""
+    text = localized(text)
     if settings.verbosity > 0:
         detail(f"{text} ...")
         begun = time.monotonic()

@@ -68,7 +68,7 @@ def up(
     if folder is not None and layout is not None:
         raise PaictlError("the cluster is described twice", hint="give the folder or --layout, not both")
     status, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
-    with showing_reports(), console.progress("bringing the cluster up"):
+    with showing_reports(), console.progress(text("bringing the cluster up")):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)
         first, then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))

@@ -12,6 +12,7 @@ from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.location import lab_site, wait
 from paictl.cluster.interface import UnsupportedError
+from paictl.i18n import text
 from paictl.operate import status
 
 app = App()
@@ -38,5 +39,5 @@ def tick(
             "the clock of a real cluster cannot advance until it is idle", hint="paictl cluster tick 5m"
         )
     else:  # a clock that cannot be set
-        with console.progress("waiting"):
+        with console.progress(text("waiting")):
             write(clock_text(wait(open_cluster(None), length, site)))

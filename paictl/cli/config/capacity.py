@@ -22,6 +22,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode
+from paictl.i18n import text
 
 CAPACITY_EPILOG = """
     paictl config capacity cluster/
@@ -54,7 +55,7 @@ def capacity(
 def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
     """The capacity in a file; says on stderr if the configuration has errors, because then it is not what will be."""
     gc.disable()  # as in `validate`: what is read stays
-    with progress("reading"):
+    with progress(text("reading")):
         loaded = load([path], kind)
         document = configuration(loaded)
         result = capacity_of(document)

@@ -87,7 +87,7 @@ def validate(
     gc.disable()
     choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
     choice.check()
-    with console.progress("validating"):
+    with console.progress(text("validating")):
         loaded = load(paths, kind, skip_unknown=skip_unknown, strict=strict)
         if not skip_unknown:
             loaded = replace(loaded, failures=(*loaded.failures, *nothing_found(loaded)))
@@ -118,7 +118,7 @@ def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
 
 def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
     """Repair the files, or show what that would change; the report is on the files as they are then."""
-    with console.progress("repairing"):
+    with console.progress(text("repairing")):
         repair: Repair = fix(loaded, choice)
     for file in repair.changed if dry else ():
         for line in file.diff():

@@ -74,7 +74,7 @@ def submit(
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name works with a single file only")
-    with showing_reports(), console.progress("submitting"):
+    with showing_reports(), console.progress(text("submitting")):
         options = SubmitOptions(vc, priority, duration, name, repeat, tuple(tags or ()))
         cluster = open_cluster(state)
         read, noted = _from_template(cluster, template, settings_ or ())

@@ -7,18 +7,22 @@ import re
 import string
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
 from paictl import i18n
+from paictl.cli import console
 from paictl.cli.app import app
 from paictl.cli.command import LazyGroup, global_options
 from paictl.cli.console import localized
 from paictl.cli.helptext import is_example, paragraphs
 from paictl.cli.paragraphs import wide
+from paictl.cli.settings import settings
 from paictl.cli.synonyms import SYNONYMS
 from paictl.cluster.eventtext import reasons
 from paictl.i18n import Text, catalogue, counted, in_language, recalled, text
@@ -269,3 +273,18 @@ def test_a_help_page_in_chinese_has_the_same_lines_of_command(
 def test_what_is_said_of_a_word_of_another_tool_is_chinese_where_it_is_more_than_a_command(words: str) -> None:
     chinese = i18n.translated(SYNONYMS[words], "zh")
     assert not {"or", "then", "which", "for", "the"} & set(re.findall(r"(?<!-)\b[a-z]+", chinese)), chinese
+
+
+def test_what_goes_on_is_said_in_the_language_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    def status(words: str) -> nullcontext[None]:
+        shown.append(words)
+        return nullcontext()
+
+    monkeypatch.setattr(console, "stderr", lambda: SimpleNamespace(status=status))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(settings, "language", "zh")
+    with console.progress(text("submitting")):
+        pass
+    assert shown == ["正在提交"]
