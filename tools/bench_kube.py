@@ -289,7 +289,7 @@ def _restart(api: Any, rig: Any) -> None:
 
 def _plain(name: str) -> Json:
     containers = [{"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}]
-    body = {"schedulerName": "hivedscheduler", "containers": containers, "terminationGracePeriodSeconds": 0}
+    body = {"schedulerName": "hivedscheduler", "containers": containers, "terminationGracePeriodSeconds": 1}
     return {"metadata": {"name": name}, "spec": body}
 
 

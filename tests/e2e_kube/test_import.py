@@ -227,5 +227,5 @@ def _pod(name: str, vc: str, size: int) -> Json:
     """A member of a gang, as docs/adopting.md prints it."""
     labels = {"paictl.io/virtual-cluster": vc, "paictl.io/group": "train", "paictl.io/group-size": str(size)}
     container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 8}}}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
