@@ -143,6 +143,8 @@ def test_the_page_get_started_on_your_cluster(plane: ControlPlane, api: KubeApi,
     shell = PageShell(plane, tmp_path)
     shell.run("kubectl create namespace research")
     try:
+        own = {"/api/v1/serviceaccounts/research/default", "/api/v1/configmaps/research/kube-root-ca.crt"}
+        until(lambda: own <= _all(api), 60, "what Kubernetes puts into each namespace")
         before = {one for one in _all(api) if SPACE not in one}  # what other modules left there goes, too
         for command in start:
             shell.run(command)
