@@ -17,7 +17,6 @@ import yaml
 from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
-from paictl.config.reading.yamlerrors import explained, unreadable
 from paictl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -80,10 +79,12 @@ def parse_yaml(source: Source) -> YamlTree:
     builder = _Builder(source)
     try:
         builder.run()
-    except yaml.MarkedYAMLError as error:
-        builder.note_failure(explained(source, error, builder.quoted))
-        return YamlTree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
+        from paictl.config.reading.yamlerrors import explained, unreadable  # late: most files can be read
+
+        if isinstance(error, yaml.MarkedYAMLError):
+            builder.note_failure(explained(source, error, builder.quoted))
+            return YamlTree(builder.root, tuple(builder.issues), fatal=True)
         builder.note(IssueKind.SYNTAX, *unreadable(source, error))
         return YamlTree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:

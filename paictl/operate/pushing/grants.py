@@ -18,7 +18,6 @@ from paictl.cluster.interface import ClusterError, Jobs, Reserving, Stored, Temp
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, listed, text
-from paictl.scheduler.wire import GRANTED
 
 
 class GrantPorts(Stored, Templated, Jobs, Reserving, Protocol):
@@ -115,6 +114,7 @@ def _reservation_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text
 def _namespace_notes(cluster: GrantPorts, turnover: Turnover) -> Iterator[Text]:
     if not turnover.added or not isinstance(cluster, GrantsNamespaces):
         return
+    from paictl.scheduler.wire import GRANTED  # late: few pushes add a virtual cluster
 
     granted = cluster.granted_namespaces()
     for vc in sorted(turnover.added):

@@ -335,6 +335,7 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     assert "to submit it again under its name, go back to the start of its step: paictl lab reset --step 1" in again.err
 
 
+@pytest.mark.usefixtures("home")
 def test_the_language_of_a_shell_is_that_of_its_commands(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/usr/bin/env")
     paictl("lab", "start", "2")
