@@ -575,26 +575,6 @@ def test_cpu_that_is_freed_lets_the_gang_go(placer: Placer) -> None:
     assert placer.node("b-0")
 
 
-@pytest.mark.parametrize(("owner", "there"), [("Job", False), ("MyKind", True)])
-def test_a_pin_that_is_refused_is_told_and_counted(placer: Placer, owner: str, there: bool) -> None:
-    placer.create(gang("a", 1, 4))
-    placer.round()
-    made = placer.server.pods["default/a-0"]
-    made["metadata"]["ownerReferences"] = [{"kind": owner, "name": "o", "controller": True}]
-    made["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
-    ]
-    placer.tell()
-    placer.reconciler.reconcile()
-    assert placer.reasons("a-0") == []
-    placer.now += 61
-    placer.reconciler.reconcile()
-    assert placer.reasons("a-0") == ["PinRefused"]
-    assert "Insufficient cpu" in placer.recorded[-1].message
-    assert placer.core.decisions["pin refused"] == 1
-    assert ("default/a-0" in placer.server.pods) is there
-
-
 def test_terms_of_the_user_are_alternatives_and_each_is_narrowed() -> None:
     terms = [{"matchExpressions": [{"key": str(i), "operator": "Exists"}]} for i in range(2)]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

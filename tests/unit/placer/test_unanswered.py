@@ -1,4 +1,4 @@
-"""A pin that gets no answer may have been taken: its place is nobody else's until the pod says what became of it."""
+"""A pin that is refused, or gets no answer and may have been taken: its place is nobody else's until that is known."""
 
 from __future__ import annotations
 
@@ -131,3 +131,23 @@ def test_a_fault_in_a_round_does_not_end_the_placing(monkeypatch: pytest.MonkeyP
     news.set()
     term.PlacerTerm._run(cast("Any", door))
     assert door.ended
+
+
+@pytest.mark.parametrize(("owner", "there"), [("Job", False), ("MyKind", True)])
+def test_a_pin_that_is_refused_is_told_and_counted(placer: Placer, owner: str, there: bool) -> None:
+    placer.create(gang("a", 1, 4))
+    placer.round()
+    made = placer.server.pods["default/a-0"]
+    made["metadata"]["ownerReferences"] = [{"kind": owner, "name": "o", "controller": True}]
+    made["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
+    ]
+    placer.tell()
+    placer.reconciler.reconcile()
+    assert placer.reasons("a-0") == []
+    placer.now += 61
+    placer.reconciler.reconcile()
+    assert placer.reasons("a-0") == ["PinRefused"]
+    assert "Insufficient cpu" in placer.recorded[-1].message
+    assert placer.core.decisions["pin refused"] == 1
+    assert ("default/a-0" in placer.server.pods) is there
