@@ -484,7 +484,7 @@ def replay(log: Sequence[tuple[Millis, Line]], epoch: Millis = _ORIGIN) -> World
 def replayed_events(log: Sequence[tuple[Millis, Line]], epoch: Millis, until: Millis) -> list[Event]:
     """All events of a `Recorded` cluster that began at `epoch` (Unix time), computed anew up to an instant of its own.
 
-    Raises `KeyError`, `TypeError`, `ValueError` or `PaictlError` for what is no such log.
+    Raises `KeyError`, `TypeError`, `ValueError` or `PaictlError` if it is not such a log.
     """
     world = replay(log, epoch)
     world.advance(max(until, world.now))

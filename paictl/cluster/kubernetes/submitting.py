@@ -124,7 +124,7 @@ class JobTaker:
     def _make(self, request: JobRequest, taken: AdmittedJob, now: datetime) -> tuple[JobView, str]:
         """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.
 
-        Who is killed in between leaves a Secret that nobody reads or owns.
+        A process that is killed in between leaves a Secret that nobody reads or owns.
         """
         values = values_of(request.data)
         name = f"{object_name(taken.key)}-{randomness.token_hex(4)}" if values else ""

@@ -34,7 +34,7 @@ MAX_OWN: Final = 128 << 10
 """Bytes of the annotations that a pod is created with. A binding adds the scheduler's, which for large gangs are as
 long, and beyond `MAX_TEXT` together the API server refuses to change the pod, and so to evict it."""
 MAX_POD: Final = 1 << 20
-"""Bytes of a whole pod. etcd refuses what has 1.5 MiB: then nobody can change or evict the pod any more."""
+"""Bytes of a whole pod. etcd refuses objects of 1.5 MiB or more: then nobody can change or evict the pod any more."""
 _IMAGE: Final = 4000
 """Bytes that the name of a container's image may have once the pod has its place: the policy allows 1000 characters."""
 MAX_DEPTH: Final = 50
@@ -148,7 +148,7 @@ def _size(pod: Mapping[str, Any]) -> int:
     """Bytes of a pod, as JSON; etcd has it in somewhat fewer."""
     try:
         return len(orjson.dumps(pod, default=str, option=orjson.OPT_NON_STR_KEYS))
-    except TypeError:  # no API server sent it: it is from a file that somebody has written
+    except TypeError:  # it is not from an API server, but from a file
         return len(str(pod))
 
 
