@@ -241,10 +241,10 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
     return (read_lab if folder else _our_lab)(root / matches[0])
 
 
-def _data(path: Path) -> Any:
+def _data(path: Path, *, checked: bool = False) -> Any:
     from paictl.lab import manifestfile  # late: most commands remember what it says
 
-    return manifestfile.read(path)
+    return manifestfile.read_checked(path) if checked else manifestfile.read(path)
 
 
 def _our_lab(folder: Path) -> Lab:
@@ -257,10 +257,8 @@ def _our_lab(folder: Path) -> Lab:
 
 def read_lab(folder: Path) -> Lab:
     """The lab in a folder; raises `PaictlError` with the first mistake of its manifest."""
-    from paictl.lab import manifestfile  # late, as in `_data`
-
     path = folder / MANIFEST
-    lab = _lab(folder, manifestfile.read_checked(path))
+    lab = _lab(folder, _data(path, checked=True))
     if lab.id != folder.name:
         message = text("the lab calls itself {id!r} in the folder {folder!r}", id=lab.id, folder=folder.name)
         raise PaictlError(message, where=str(path))

@@ -6,8 +6,17 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from paictl.cluster.interface import ClusterError, MachineSpec, NodeChange, NodeRole, Nodes, NodeView
+from paictl.cluster.interface import (
+    ClusterError,
+    Configuration,
+    MachineSpec,
+    NodeChange,
+    NodeRole,
+    Nodes,
+    NodeView,
+)
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
@@ -64,31 +73,52 @@ def change_devices(
     ]
 
 
-def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = None, sku: str | None = None) -> NodeView:
+class MembersPorts(Nodes, Configuration, Protocol):
+    """What is needed of a cluster to add a worker."""
+
+
+def add_worker(
+    cluster: MembersPorts, name: str, address: str | None = None, *, like: str | None = None, sku: str | None = None
+) -> NodeView:
     """A worker joins that has what the node `like` has, or what `sku` says (as `config generate` takes it).
 
-    Raises `PaictlError` for what is no host name or address, `ConflictError` for one that is taken.
+    What is not given is as in the layout of the cluster's configuration. Raises `PaictlError` for what is no host name
+    or address, or where nothing says what the machine is, `ConflictError` for a name or address that is taken.
     """
+    if like is not None and sku is not None:
+        raise PaictlError("--like and --sku both say what the machine has", hint="give one of the two")
+    listed = _listed_worker(cluster, name) if address is None or like is sku else None
+    address = address or (listed.address if listed else "")
+    if not address:
+        raise PaictlError(
+            text("the configuration does not say where {name} is", name=name),
+            hint="--address ADDRESS; or -m -w -c for a real cluster",
+        )
     check_machine(name, address)
-    if (like is None) == (sku is None):
-        raise PaictlError("specify what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
     if like is not None:
-        return cluster.add_node(
-            replace(find_node(cluster, like).machine, name=name, address=address, role=NodeRole.WORKER)
-        )
-    has = parse_sku(sku or "")
-    return cluster.add_node(
-        MachineSpec(
-            name,
-            address,
-            NodeRole.WORKER,
-            has.name,
-            has.cpus,
-            has.memory.bytes,
-            has.device_type if has.devices else "",
-            has.devices,
-        )
-    )
+        machine = find_node(cluster, like).machine
+    elif sku is not None:
+        machine = _machine_of(sku)
+    elif listed is not None:
+        machine = listed
+    else:
+        raise PaictlError("specify what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
+    return cluster.add_node(replace(machine, name=name, address=address, role=NodeRole.WORKER))
+
+
+def _listed_worker(cluster: Configuration, name: str) -> MachineSpec | None:
+    """The machine of a name in the newest layout."""
+    from paictl.cluster.machines import machines_in  # late: of these commands, only this one reads YAML
+
+    versions = cluster.configurations()
+    machines = machines_in(versions[-1].files) if versions else []
+    return next((machine for machine in machines if machine.name == name), None)
+
+
+def _machine_of(sku: str) -> MachineSpec:
+    has = parse_sku(sku)
+    device = has.device_type if has.devices else ""
+    return MachineSpec("", "", NodeRole.WORKER, has.name, has.cpus, has.memory.bytes, device, has.devices)
 
 
 def check_machine(name: str, address: str) -> None:

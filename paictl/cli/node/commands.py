@@ -241,14 +241,19 @@ _DEVICES: Final = {
 
 @app.command(
     epilog="""
+    paictl node add v100-5
     paictl node add worker3 --address 10.0.1.3 --like worker1
     paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi
     paictl node add gpu-3 -m master.csv -w worker.csv -c config.yaml
+
+Address and hardware that you do not give are those that the cluster's configuration (layout.yaml) has for it.
 """
 )
 def add(
     name: Name,
-    address: Annotated[str | None, typer.Option("--address", help="IP address (default: worker.csv's).")] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="IP address (default: from worker.csv or the layout).")
+    ] = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="NODE", help="An existing node with the same hardware.")
     ] = None,
@@ -267,8 +272,6 @@ def add(
 
         members.add(name, address, like, inventory_files)
         return
-    if address is None:
-        raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
     message = text("node {name} added", name=name)
     if added.reason:

@@ -20,6 +20,7 @@ from paictl.cluster.interface import (
     Identity,
     Jobs,
     Metered,
+    Nodes,
     Port,
     Reserving,
     Scheduling,
@@ -39,7 +40,7 @@ from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import Text, counted, listed, text
 from paictl.operate.budgets import below_use
 from paictl.operate.pushing import Mode
 from paictl.operate.pushing import folder as folders
@@ -96,7 +97,9 @@ def turnover(before: Files, after: Files) -> Turnover:
     return Turnover(names_before - names_after, names_after - names_before)
 
 
-class PushPorts(Identity, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Reserving, Protocol):
+class PushPorts(
+    Identity, Nodes, Configuration, Services, Scheduling, Metered, Stored, Templated, Jobs, Reserving, Protocol
+):
     """What is needed of a cluster to push to it."""
 
 
@@ -188,7 +191,13 @@ def plan(cluster: PushPorts, request: PushRequest) -> PushPlan:
         push.differences,
         _kept(push),
         warnings,
-        (*folder.notes, *twice, *_unknown(cluster), *grant_notes(cluster, names)),
+        (
+            *folder.notes,
+            *twice,
+            *_unknown(cluster),
+            *_absent(cluster, stored, push),
+            *grant_notes(cluster, names),
+        ),
         vc_changes(stored, push.files),
         names,
         _harmed(cluster, push.differences, texts),
@@ -280,6 +289,26 @@ def _unknown(cluster: Identity) -> Iterator[str]:
     """What is unknown on this kind of cluster."""
     if Port.SCHEDULING in cluster.lacks:
         yield "which jobs a push harms cannot be told on this cluster yet"
+
+
+def _absent(cluster: PushPorts, before: Files, push: PushResult) -> Iterator[Text]:
+    """Which nodes a push names for the first time although the cluster does not have them."""
+    old, new = _capacity(before), _capacity(push.files)
+    known = {node for chain in (old.chains if old else ()) for node in chain.nodes}
+    named = [node for chain in (new.chains if new else ()) for node in chain.nodes if node not in known]
+    if not named or Port.NODES in cluster.lacks:
+        return
+    there = {node.machine.name for node in cluster.nodes()}
+    absent = [node for node in named if node not in there]
+    if absent:
+        yield counted(
+            "node {nodes} is in the configuration but not in the cluster; until it joins, its cells count as bad "
+            "hardware (paictl node add NODE)",
+            "nodes {nodes} are in the configuration but not in the cluster; until they join, their cells count as bad "
+            "hardware (paictl node add NODE)",
+            len(absent),
+            nodes=listed(absent),
+        )
 
 
 def _harmed(cluster: PushPorts, differences: Iterable[FileDifference], files: Mapping[str, str]) -> tuple[Impact, ...]:

@@ -224,9 +224,9 @@ def _repairs(change: Change) -> Text:
             else text("make devices {devices} healthy again", devices=devices)
         )
     return (
-        text("make node {nodes} healthy again (ready, not cordoned)", nodes=nodes)
+        text("make node {nodes} healthy again (in the cluster, ready, not cordoned)", nodes=nodes)
         if len(change.nodes) == 1
-        else text("make nodes {nodes} healthy again (ready, not cordoned)", nodes=nodes)
+        else text("make nodes {nodes} healthy again (in the cluster, ready, not cordoned)", nodes=nodes)
     )
 
 

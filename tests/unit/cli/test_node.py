@@ -118,9 +118,24 @@ def test_a_node_is_added_like_another_and_removed(paictl: Paictl) -> None:
     assert "worker3" not in conditions(paictl)
 
 
+def test_a_node_of_the_layout_is_added_as_the_layout_has_it(paictl: Paictl) -> None:
+    """Where it is and what it has stand in the configuration, once that was pushed; what is typed comes first."""
+    assert paictl("config", "push", "-p", str(Path(__file__).parents[3] / "examples" / "cluster"), "-y").code == 0
+    for words in (("v100-1",), ("t4-1", "--address", "10.20.2.99"), ("t4-2", "--like", "worker1")):
+        assert paictl("node", "add", *words).code == 0
+    rows = {row["name"]: row for row in paictl("node", "list", "-o", "json").data}
+    assert [(rows[name]["address"], rows[name]["devices"]) for name in ("v100-1", "t4-1", "t4-2")] == [
+        ("10.20.1.1", 8),
+        ("10.20.2.99", 4),
+        ("10.20.2.2", 1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (("worker3",), "the configuration does not say where worker3 is"),
+        (("worker3", "--like", "worker1", "--sku", "V100=gpu:8"), "--like and --sku both say what the machine has"),
         (("Worker_3", "--address", "10.0.1.3", "--like", "worker1"), "is not a valid host name"),
         (("worker3", "--address", "10.0.1.300", "--like", "worker1"), "is not a valid IP address"),
         (("worker3", "--address", "10.0.1.3"), "specify what the machine has"),
