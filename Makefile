@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz aims soak mutants example-reports wheel sbom dist verify-dist publish lock test-lowest clean help
+.PHONY: demo test docs lint format messages bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts e2e-devices fidelity bench-doors bench-kube fuzz aims soak mutants example-reports wheel sbom dist verify-dist publish lock test-lowest axe clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -16,6 +16,16 @@ demo: $(STAMP)  ## the main job, without a cluster
 
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python $(PYTEST)
+
+AXE := axe-core-4.14.1
+AXE_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/paictl/$(AXE)
+axe: $(AXE_CACHE)/axe.min.js  ## axe-core for the tests of the portal's accessibility, into a cache outside the tree (once; needs npm)
+
+$(AXE_CACHE)/axe.min.js:
+	@mkdir -p $(AXE_CACHE)
+	@cd $(AXE_CACHE) && npm pack --silent $(subst core-,core@,$(AXE)) >/dev/null
+	@cd $(AXE_CACHE) && sha256sum --quiet -c $(CURDIR)/requirements/axe-core.sha256
+	@cd $(AXE_CACHE) && tar xzmf $(AXE).tgz --strip-components=1 package/axe.min.js && rm $(AXE).tgz
 
 lint: $(STAMP) .venv-playbooks/.linted  ## style and types; playbooks only where they have changed
 	$(BIN)/ruff check .

@@ -18,9 +18,7 @@ from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.shell import Shell
 from tests.portal_pages import AXE, wrong_with
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (docs/portal.md)"
-)
+pytestmark = pytest.mark.skipif(not CHROMIUM or not AXE.is_file(), reason="needs Chromium and axe-core (make axe)")
 PASSWORD = "correct horse"  # noqa: S105 - of a test
 
 

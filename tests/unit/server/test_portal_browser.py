@@ -125,7 +125,7 @@ def test_an_administrator_adds_a_user_on_a_phone_in_the_dark(portal: tuple[str, 
         assert page.complaints == []
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core (docs/portal.md, Accessibility)")
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core (make axe)")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)], ids=["wide and light", "narrow and dark"])
 def test_every_page_is_there_and_axe_finds_no_violation(
     portal: tuple[str, EmbeddedCluster], width: int, dark: bool
