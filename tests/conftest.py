@@ -60,6 +60,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 ROOT = Path(__file__).resolve().parent.parent
+_OTHER_ENVIRONMENTS = {ROOT / name for name in (".venv", ".venv-lowest")} - {Path(sys.prefix)}
+OTHER_PYTHON = next((python for each in _OTHER_ENVIRONMENTS if (python := each / "bin" / "python").is_file()), None)
+"""The Python of `make test-lowest` for `make test`, and the other way round."""
 SHARED = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared"))
 
 EXAMPLE_LABS = ("04", "09")
