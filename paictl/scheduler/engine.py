@@ -446,7 +446,7 @@ class Engine:
             return [Ignored(event, f"pod {request.uid} is already known")]
         outcomes = self._transaction(lambda: self._recover_pod(request, info, now, taken))
         if request.uid not in slots:
-            outcomes.append(Ignored(event, f"pod {request.uid} names no device that is there and free"))
+            outcomes.append(Ignored(event, f"pod {request.uid} names no device that exists and is free"))
         elif slots[request.uid][0] != request.group:
             outcomes.append(Ignored(event, f"pod {request.uid} contradicts its group, and runs without a guarantee"))
         return outcomes

@@ -266,7 +266,7 @@ def grace_refusal(span: Millis) -> tuple[Text, str] | None:
         span=span_text(span),
         most=span_text(LONGEST_GRACE),
     )
-    return message, "save less at once, or regularly, and say how often: checkpointEvery"
+    return message, "save less at once, or save regularly and say how often: checkpointEvery"
 
 
 class _RoleReader:

@@ -49,7 +49,10 @@ def list_jobs(
         str | None, typer.Option("--vc", autocompletion=names.vcs, help="Only jobs of a virtual cluster.")
     ] = None,
     states: Annotated[
-        list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
+        list[str] | None,
+        typer.Option(
+            "--job-state", "-s", metavar="STATE", help="Only jobs in this state: waiting, running, succeeded, …"
+        ),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     tags: Annotated[
