@@ -226,7 +226,7 @@ _TERMS: Final = (
         "搁置、池化",
         "-",
         BilingualText(
-            "Free devices that no waiting job can use where they are; used over the network nevertheless.",
+            "Free devices that no waiting job can use where they are; a pool uses them over the network.",
             "空闲却因位置不对而没有等待的作业能用的设备；通过网络仍把它们用起来。",
         ),
     ),
