@@ -76,7 +76,7 @@ ROUTES: Final = (
         Access.USER,
         usage,
         Operation(
-            "Device time of a month: for users of their own jobs, for administrators of all jobs",
+            "Device time of a month; users see that of their own jobs, administrators all",
             "usage",
             (200, 400),
             {"month": "string", "by": "string", "vc": "string"},
