@@ -100,7 +100,7 @@ class Engine:
         """
         if self._by_vc is None:
             if self._state.journal.depth:
-                raise InvariantError("the groups by virtual cluster cannot be counted in an imagined state")
+                raise InvariantError("the groups by virtual cluster cannot be counted in a trial state")
             self._by_vc = GroupsByVc(self._state.groups.by_name)
         return self._by_vc
 
