@@ -286,7 +286,9 @@ class _RoleReader:
 
     def role(self, name: object, fields: Fields) -> TaskRole:
         if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
-            raise JobError(fields.path, "the name of a task role must be letters, digits and _, no digit first")
+            raise JobError(
+                fields.path, "the name of a task role must be letters, digits and _, and must not begin with a digit"
+            )
         instances = fields.whole("instances", 1, 1)
         image = self._prerequisite(fields, "dockerImage")
         if image is None:
