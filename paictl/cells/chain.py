@@ -76,7 +76,7 @@ def build_chain(name: str, cell_types: Mapping[str, CellTypeSpec], path: str) ->
     types = [name]
     while (spec := cell_types.get(types[-1])) is not None:
         if spec.child_type in types:
-            raise SpecError(path, f"cell types run in a circle: {' > '.join([*types, spec.child_type])}")
+            raise SpecError(path, f"cell types contain each other in a cycle: {' > '.join([*types, spec.child_type])}")
         types.append(spec.child_type)
         if len(types) > MAX_LEVELS:
             raise SpecError(path, f"the chain {name} has more than {MAX_LEVELS} levels")
@@ -178,7 +178,7 @@ def preassigned_levels(
         chain = chains.get(cell.chain)
         if chain is None:
             raise SpecError(
-                where, f"no physical cell is of the chain {cell.chain}", hint="start with a top-level cell type"
+                where, f"no physical cell belongs to the chain {cell.chain}", hint="start with a top-level cell type"
             )
         level = chain.level_of(cell.cell_type)
         if level is None:

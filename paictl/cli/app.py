@@ -81,7 +81,7 @@ def root(
         bool, typer.Option("--version", is_eager=True, callback=_version_and_exit, help="Same as paictl version.")
     ] = False,
 ) -> None:
-    """Hold what stands before all commands."""
+    """Hold the options that every command has."""
 
 
 @app.command(

@@ -90,7 +90,7 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
     """The error for an unexpected exception; the traceback is kept in a file."""
     if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
         return PaictlError(
-            text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
+            text("clusters and labs need Linux or macOS, but this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
     if isinstance(error, ModuleNotFoundError) and (problem := _lacking(error, arguments)) is not None:
@@ -99,7 +99,7 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
 
     kept = write_crash(error, arguments)
     hint = (
-        text("this is a bug in paictl: report it with what is in {path}", path=kept)
+        text("this is a bug in paictl: report it with the contents of {path}", path=kept)
         if kept
         else text("this is a bug in paictl: run again with --debug and report what it prints")
     )

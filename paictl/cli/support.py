@@ -72,13 +72,13 @@ def bundle(
 ) -> None:
     """Collect what someone else needs to investigate a problem: the state and events of a cluster, logs, local errors.
 
-    On Kubernetes, this includes the newest log lines of paictl's services and of the control plane, at most 256 KiB of
-    each container and 32 MiB in all. Passwords, keys and tokens are replaced with `***`. The output of jobs is
+    On Kubernetes, this includes the newest log lines of paictl's services and of the control plane, at most 256 KiB
+    of each container and 32 MiB in total. Passwords, keys and tokens are replaced with `***`. The output of jobs is
     included only with `--job`.
 
     The configuration is included without its secrets, jobs without their commands. Names of users, jobs and nodes,
     addresses, and the output of commands are included: look through the file before you send it. Exit code 3 means
-    that a part is missing; it is named.
+    that a part is missing; the output names it.
     """
     cluster = open_cluster(state)
     jobs = [find_job(cluster, word, user_here()) for word in job or ()]
@@ -110,7 +110,7 @@ def bundle(
     paictl support replay paictl-support-pai-20260901T120000Z.tar.gz
     paictl support replay paictl-support-pai-20260901T120000Z.tar.gz --job ann~train -o json
 
-Exit code 0: every decision is as it was recorded; 1: one is not, and is shown; 2: the file has nothing to replay.
+Exit code 0: every decision is as recorded; 1: one differs, and is shown; 2: the file has nothing to replay.
 """
 )
 def replay(
@@ -125,9 +125,10 @@ def replay(
 ) -> None:
     """Replay the scheduler's decisions from a support bundle, and compare them with the recorded ones.
 
-    Everything is computed on this machine; no cluster is asked or changed. For a cluster on this machine, the bundle
-    holds everything since its beginning; on Kubernetes, the newest 4,096 to 8,192 operations of the scheduler. Of
-    jobs, a bundle holds only what the scheduler reads: their commands are replaced by their duration.
+    Everything is computed on this machine; no cluster is contacted or changed. For a cluster on this machine, the
+    bundle contains everything since its beginning; on Kubernetes, the newest 4,096 to 8,192 operations of the
+    scheduler.
+    For jobs, a bundle contains only what the scheduler reads; commands are replaced by their duration.
 
     Instead of a bundle, you can give the file that a scheduler writes when it finds a contradiction in its own state.
     """

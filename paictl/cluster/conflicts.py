@@ -31,4 +31,6 @@ def account_there(name: str) -> ConflictError:
 
 def account_changed(name: str) -> ConflictError:
     """The error for an account that is not any more as it was read."""
-    return ConflictError(text("user {name!r} has been changed since", name=name), hint="look, and do it again")
+    return ConflictError(
+        text("user {name!r} has been changed since", name=name), hint="check the account, then try again"
+    )

@@ -128,7 +128,7 @@ _REASONS: Final = (
     "the job starts again",
     "the job is over",
     "preempted by {job}",
-    "runs without guarantee, lazily preempted by {job}",
+    "runs without a guarantee, lazily preempted by {job}",
     "{count} job that waits or runs",
     "{count} jobs that wait or run",
     "{count} version of the configuration",

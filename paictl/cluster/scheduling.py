@@ -100,8 +100,8 @@ class JobExplanation:
 class JobImpact(StrEnum):
     """What another configuration would do to a job once the scheduler loads it."""
 
-    NO_GUARANTEE = "runs on without its guarantee"
-    NO_CELL = "runs on devices of which the scheduler knows nothing"
+    NO_GUARANTEE = "keeps running without its guarantee"
+    NO_CELL = "runs on devices that the scheduler does not know"
     NO_VC = "waits for a virtual cluster that is gone"
     NEVER = "waits and can never run"
 

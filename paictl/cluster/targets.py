@@ -91,7 +91,8 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     if named and folder and named not in (LOCAL, meant):
         raise PaictlError(
             text(
-                "{variable} names {named}, and {state_variable} a folder of this machine: which cluster?",
+                "{variable} names {named}, but {state_variable} names a folder on this machine: which cluster do "
+                "you want?",
                 variable=VARIABLE,
                 named=named,
                 state_variable=STATE_VARIABLE,

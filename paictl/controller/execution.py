@@ -167,7 +167,7 @@ def _make(client: KubeClient, kind: str, body: Json, context: JobContext) -> Non
     existing = find(client, f"{kind}/{quote(name, safe='')}")
     owners = (existing or {}).get("metadata", {}).get("ownerReferences") or ()
     if context.pai.uid not in {owner.get("uid") for owner in owners}:
-        raise LaterError(f"{name} belongs to another job of that name, and is about to go")
+        raise LaterError(f"{name} belongs to another job of the same name, which is being deleted")
 
 
 def _change(client: KubeClient, method: str, name: str, body: Json, kind: str = "application/json") -> None:

@@ -160,4 +160,4 @@ class ControllerService:
             try:
                 loop.sweep(self.settings.keep)
             except PaictlError as error:
-                self.log(f"ended jobs cannot be forgotten: {error}")
+                self.log(f"records of ended jobs cannot be deleted: {error}")

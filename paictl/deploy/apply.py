@@ -101,7 +101,7 @@ class DeployPlan:
 
 
 def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> DeployPlan:
-    """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
+    """What would change, from a inspect all machines; raises `PaictlError` where one does not answer."""
     folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
     with opened(desired, folder.path) as site:
         outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))

@@ -174,7 +174,7 @@ def read_lock(folder: Path) -> Artifacts:
             )
         rows = tuple(_artifact(row) for row in lock["artifacts"])
     except FileNotFoundError:
-        hint = "make it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
+        hint = "create it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
         raise PaictlError("no artifact folder here", where=str(folder), hint=hint) from None
     except OSError as error:
         raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None

@@ -174,7 +174,7 @@ def _url(download: Download, source: str, folder: Path | None) -> str:
     try:
         return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{download.file}"
     except (KeyError, IndexError, ValueError):
-        hint = "it may hold {name}, {version}, {arch} and {file}"
+        hint = "it may contain {name}, {version}, {arch} and {file}"
         raise PaictlError("is not a mirror template", where=source, hint=hint) from None
 
 

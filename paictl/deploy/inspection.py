@@ -44,7 +44,7 @@ class Connect(DeployPhase):
 class Facts(Connect):
     """Look at all machines: what they are, and what they lack."""
 
-    name, says = "facts", "look at all machines"
+    name, says = "facts", "inspect all machines"
 
     def run(self, tell: Tell) -> None:
         """Collect the facts, and record when."""

@@ -64,7 +64,7 @@ class Runtime(DeployPhase):
 class Devices(DeployPhase):
     """NVIDIA's container toolkit and the devices' description for containers (CDI), on hosts that have GPUs."""
 
-    name, says = "devices", "let containers have the GPUs"
+    name, says = "devices", "give containers access to GPUs"
 
     def changes(self, facts: HostFacts) -> list[str]:
         """Toolkit, CDI and containerd's settings, where there are GPUs."""
@@ -88,7 +88,7 @@ class Devices(DeployPhase):
     def should_run(self) -> str:
         """Hosts without GPUs are not asked."""
         if not any(facts.gpus for facts in self.site.facts.values()):
-            return "no machine has GPUs of NVIDIA"
+            return "no machine has NVIDIA GPUs"
         return super().should_run()
 
     def run(self, tell: Tell) -> None:

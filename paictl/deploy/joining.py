@@ -22,7 +22,7 @@ from paictl.remote.private import write_private
 class ControlPlane(DeployPhase):
     """kubeadm on the first master; the administrator's kubeconfig comes back."""
 
-    name, says = "control-plane", "begin the cluster on the first master"
+    name, says = "control-plane", "create the cluster on the first master"
 
     def changes(self, facts: HostFacts) -> list[str]:
         """The beginning of the cluster, on the first master."""
@@ -77,7 +77,7 @@ class _Join(DeployPhase):
 class JoinMasters(_Join):
     """Further masters, one at a time."""
 
-    name, says, role = "join-masters", "let further masters join", Role.MASTER
+    name, says, role = "join-masters", "join the other masters", Role.MASTER
 
 
 class JoinWorkers(_Join):

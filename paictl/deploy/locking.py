@@ -152,7 +152,7 @@ def locked(
 class Lock(DeployPhase):
     """Take the lock on all masters, and release it when the run ends, however it ends."""
 
-    name, says = "lock", "keep other deployments out"
+    name, says = "lock", "lock out other deployments"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)

@@ -67,7 +67,7 @@ def leaving(
     def leave(client: KubeClient, tell: Tell) -> None:
         raise_for(clean(few, [machine], folder, tell), "reset", 1)
         if forget_nodes(client, [machine]):
-            hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
+            hint = text("the machine is clean; run this again: {command}", command=f"paictl node remove {machine.name}")
             message = text("{name} is still a node of the cluster", name=machine.name)
             raise DeployError(message, exit_code=ExitCode.PARTIAL, hint=hint)
 

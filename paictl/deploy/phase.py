@@ -10,7 +10,7 @@ from paictl.deploy.inventory import Machine
 from paictl.deploy.site import Site
 from paictl.plan.run import Phase
 
-RIGHT: Final = "everything is as it shall be"
+RIGHT: Final = "everything is up to date"
 ORDER: Final = (
     "connect",
     "facts",

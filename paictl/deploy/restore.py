@@ -93,7 +93,7 @@ def judge(backup: Backup, answers: Mapping[str, JsonObject]) -> Examined:
     old, installed = backup.manifest.kubernetes, next(iter(answers.values()))["kubernetes"]
     if version_of(installed) != version_of(old):
         notes.append(
-            text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=installed)
+            text("the backup is from {old}, but the programs are {here}: upgrade afterwards", old=old, here=installed)
         )
     begun = [str(answer["begun"]) for answer in answers.values() if answer["unfinished"] == backup.id]
     members = ",".join(f"{answer['etcd']['name']}={answer['etcd']['peer']}" for answer in answers.values())
@@ -104,13 +104,15 @@ def _refuse_another(backup: Backup, host: str, answer: JsonObject) -> None:
     installed, backed_up = version_of(answer["kubernetes"]), version_of(backup.manifest.kubernetes)
     if (installed.major, installed.minor) != (backed_up.major, backed_up.minor):
         message = text(
-            "the backup is of Kubernetes {there}, {host} has {here}", there=backed_up, host=host, here=installed
+            "the backup is from Kubernetes {there}, but {host} has {here}", there=backed_up, host=host, here=installed
         )
         hint = text("take a backup of the same minor version, or machines with that version; nothing was changed")
         raise OtherClusterError(message, where=str(backup.path), hint=hint)
     if answer["authority"] != backup.manifest.authority:
         message = text(
-            "the cluster on {host} has another certificate authority than the saved one: it was created anew", host=host
+            "the cluster on {host} has another certificate authority than the saved one: the cluster was created "
+            "again since",
+            host=host,
         )
         hint = text("how to bring a cluster back on new machines: docs/deployment.md; nothing was changed")
         raise OtherClusterError(message, where=str(backup.path), hint=hint)

@@ -272,7 +272,9 @@ def _pod_security(document: Document) -> dict[str, str]:
         name, where = entry.key.text, str(place_of(entry.key))
         if not _NAMESPACE.fullmatch(name):
             hint = text("lower-case letters, digits and hyphens, 63 at most")
-            raise PaictlError(text("deploy.pod_security: {name!r} is no namespace", name=name), where=where, hint=hint)
+            raise PaictlError(
+                text("deploy.pod_security: {name!r} is not a valid namespace", name=name), where=where, hint=hint
+            )
         if name == JOBS_NAMESPACE:
             hint = text("set cluster.common.jobs-pod-security in services-configuration.yaml")
             message = text("deploy.pod_security: {name} has a key of its own", name=name)
@@ -315,6 +317,6 @@ def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
         note = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
         yield text(note, name=f"{EXTRA}.{name}")
     if extra.get("kube_proxy_mode") == "ipvs":
-        yield "kube_proxy_mode: ipvs has no effect: Kubernetes has given it up, nftables is used"
+        yield "kube_proxy_mode: ipvs has no effect: Kubernetes has dropped it, and nftables is used"
     if filled(document, "password") and filled(document, "ssh_key_file_path"):
-        yield "password and ssh_key_file_path are both there: the key logs in, the password is for sudo"
+        yield "password and ssh_key_file_path are both set: the key logs in, the password is for sudo"

@@ -103,7 +103,7 @@ class UpgradePhase(OrderedPhase):
 class Versions(UpgradePhase):
     """Ask every machine for its version, and plan; nothing is changed."""
 
-    name, says = "versions", "see which version each machine has"
+    name, says = "versions", "find out which version each machine has"
 
     def run(self, tell: Tell) -> None:
         """Plan, or refuse with the reason."""
@@ -289,7 +289,7 @@ class UpgradeWorkers(_Machines):
 class ReleaseImages(UpgradePhase):
     """Nothing of the old version is kept from kubelet's cleaning any more; the DNS cache gets the new CoreDNS first."""
 
-    name, says = "images", "release the images of the version before"
+    name, says = "images", "release the images of the previous version"
 
     def _due(self) -> list[Machine]:
         site = self.work.site

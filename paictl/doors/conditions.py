@@ -84,7 +84,7 @@ def _status(core: DoorCore, group: PodGroup, uids: list[str]) -> GroupStatus:
     waiting = [entry for entry in entries if not _has_place(core, entry)]
     if waiting:
         reasons = (why for entry in sorted(waiting, key=lambda pod: pod.ref.name) if (why := _why(entry)))
-        return GroupStatus(group, False, next(reasons, "its pods have not been looked at yet")[:_LONGEST])
+        return GroupStatus(group, False, next(reasons, "its pods have not been checked yet")[:_LONGEST])
     if len(entries) < group.size:
         return GroupStatus(group, False, f"{len(entries)} of {group.size} pods are there")
     return GroupStatus(group, True, f"{len(entries)} pods have their devices")

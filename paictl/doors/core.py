@@ -480,7 +480,7 @@ class DoorCore:
             if info is None:
                 raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by another scheduler")
             if info.node != node:
-                raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
+                raise RequestError(entry.ref.key, BIND_INFO, f"it names node {info.node}, but the pod runs on {node}")
             if self.is_open and not self.book.holds(entry.ref.uid) and (refusal := self.refusal(entry)) is not None:
                 raise refusal  # a user can create a pod with any node and annotation
         except RequestError as error:
@@ -499,7 +499,7 @@ class DoorCore:
         if not self.book.holds(entry.ref.uid):
             self.rival = self.rival or (
                 f"pod {entry.ref.key} was bound by another than this one, and both may give the same devices away: "
-                "run one extender a cluster, or each with --leader-elect"
+                "run one extender per cluster, or each with --leader-elect"
             )
         self.record_outcomes(
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True

@@ -48,7 +48,7 @@ REASONS: Final = 20
 """Reasons with a series of their own; the rest is ``other``, so that pods cannot make the metrics grow."""
 
 
-REPAIRED: Final = "Pods that took the place of a lost one, elsewhere, in a gang that runs."
+REPAIRED: Final = "Pods that replaced a lost member of a running gang, in another place."
 FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The media type of what Prometheus reads."""
 
@@ -118,12 +118,14 @@ class DoorMetrics:
             errors.add_metric([verb], number)
         yield errors
         yield from self.families.of_starts(self._starts + (core.starts.counted if core else Counter()))
-        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=self.evicted())
+        yield CounterMetricFamily(
+            f"{self.prefix}_evictions", "Pods that were evicted or deleted to free their devices.", value=self.evicted()
+        )
         dropped, untold = self.events()
         yield CounterMetricFamily(
             f"{self.prefix}_events_dropped", "Events that were dropped before they were sent.", value=dropped
         )
-        yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods still to be told.", value=untold)
+        yield GaugeMetricFamily(f"{self.prefix}_events_untold", "Events of pods that are not sent yet.", value=untold)
         yield CounterMetricFamily(f"{self.prefix}_terms", "Times this process began to lead.", value=self.terms)
         yield GaugeMetricFamily(f"{self.prefix}_leader", "Whether this process leads.", value=core is not None)
         yield self.families.of_device_time(self.device_time())
@@ -205,7 +207,11 @@ class FigureFamilies:
         yield GaugeMetricFamily(
             f"{self.prefix}_leader", "Whether this process leads.", value=figures.scheduler is not None
         )
-        yield CounterMetricFamily(f"{self.prefix}_evictions", "Victims asked to go.", value=figures.preempted)
+        yield CounterMetricFamily(
+            f"{self.prefix}_evictions",
+            "Pods that were evicted or deleted to free their devices.",
+            value=figures.preempted,
+        )
         yield CounterMetricFamily(f"{self.prefix}_members_repaired", REPAIRED, value=figures.repaired)
         yield self.of_device_time(figures.device_time)
         if figures.scheduler is not None:
@@ -276,8 +282,8 @@ class FigureFamilies:
     def of_starts(self, counted: Counter[tuple[str, str]]) -> Iterator[Metric]:
         """What became of promised starts, by virtual cluster."""
         for kind, name, help_text in (
-            ("made", "start_promises", "Promised starts that pods were told of."),
-            ("moved", "start_promises_moved", "Promised starts that were moved to a later instant."),
+            ("made", "start_promises", "Promised starts that were reported to pods."),
+            ("moved", "start_promises_moved", "Promised starts that were moved to a later time."),
             ("late", "late_starts", "Gangs that started later than promised."),
         ):
             family = CounterMetricFamily(f"{self.prefix}_{name}", help_text, labels=["vc"])

@@ -188,7 +188,7 @@ def hindered(pod: PodRef, victim: str, why: str) -> PodEvent:
 
 def overruled(pod: PodRef, group: str, why: str) -> PodEvent:
     """A victim is deleted although a disruption budget protects it."""
-    message = f"deleted in spite of its disruption budget, as configured, for group {group}: {why}"
+    message = f"deleted despite its disruption budget, as configured, for group {group}: {why}"
     return PodEvent(pod, "BudgetOverruled", message, warning=True)
 
 

@@ -51,7 +51,7 @@ class BusyError(Exception):
 
     def __init__(self, seconds: float) -> None:
         self.seconds = max(1, math.ceil(seconds))
-        super().__init__(f"too many questions of this kind: ask again in {self.seconds} s")
+        super().__init__(f"too many requests of this kind: ask again in {self.seconds} s")
 
 
 class Throttle:

@@ -314,7 +314,7 @@ class DoorService:
             f"{trouble}: {' '.join(problem.split())}" for trouble, problem in self._troubles().items() if problem
         ]
         if self._refused and self._digest() == self._refused:
-            warnings.append(f"the changed configuration is not taken: {' '.join(self._fault.split())}")
+            warnings.append(f"the changed configuration is not used: {' '.join(self._fault.split())}")
         return warnings
 
     def _troubles(self) -> dict[str, str]:
@@ -322,7 +322,7 @@ class DoorService:
         term = self.current
         is_unreadable = not self._digest()
         return {
-            "the lease cannot be had": self.leadership.problem,
+            "the lease cannot be acquired": self.leadership.problem,
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
             "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
             "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
@@ -349,7 +349,7 @@ class DoorService:
             ),
             "devices": claims.summary(term.core) if term is not None else "",
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
-            "the configuration": f"{self.settings.config} cannot be read; what it said before stays"
+            "the configuration": f"{self.settings.config} cannot be read; its previous content stays in use"
             if is_unreadable
             else "",
         }
@@ -380,13 +380,13 @@ class DoorService:
         except PaictlError as error:
             self._refused = digest
             self._fault = f"{getattr(error, 'report', '') or error}"
-            self.log(f"the changed configuration is not taken: {self._fault}")
+            self.log(f"the changed configuration is not used: {self._fault}")
             return
         is_unchanged = (loaded.text, loaded.shared) == (self.read.text, self.read.shared)
         if is_unchanged:  # only another service's part of services-configuration.yaml has changed
             self.read = loaded
             return
-        self.log("the configuration has changed: starting anew with it")
+        self.log("the configuration has changed: restarting with it")
         with self._lock:
             self.read = loaded
             if self.current is not None:

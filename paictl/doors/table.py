@@ -271,7 +271,7 @@ class PodTable:
         if entry.source != source_of(pod, self.pod_groups.of(pod)):
             raise UnknownPodError(
                 pod,
-                f"pod {ref.key} has other scheduling annotations or labels at the API server than in this question: "
+                f"pod {ref.key} has other scheduling annotations or labels at the API server than in this request: "
                 "ask again",
             )
         return entry

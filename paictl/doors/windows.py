@@ -74,7 +74,7 @@ def _closing(core: DoorCore, entry: PodEntry, shut: frozenset[str]) -> str:
 
 def _span(core: DoorCore, entry: PodEntry) -> str:
     limit = core.table.limit_of(entry)
-    return "it does not say how long it runs" if limit is None else f"it runs up to {span_text(limit)}"
+    return "it has no run-time limit" if limit is None else f"it runs up to {span_text(limit)}"
 
 
 @frozen

@@ -1,7 +1,8 @@
 """A class: one cluster, one server, a teacher, and students with an account and a virtual cluster each.
 
 Everything lives in one folder (0700): the cluster, `students.json` (written last, so that a beginning that was
-interrupted is none), what was asked of the server, and the reports that were handed in. How far somebody is follows
+interrupted is none), what was requested from the server, and the reports that were handed in. How far somebody is
+follows
 from jobs, events and requests alone, none of which ever goes: nothing has to be kept beside them.
 """
 
@@ -217,7 +218,7 @@ class Classroom:
             checks = [check["standing"] for experiment in report["experiments"] for check in experiment["checks"]]
             name, labs = str(report["name"])[:200], len(report["experiments"])
         except (KeyError, TypeError):
-            raise PaictlError("holds no whole report of labs", where="report") from None
+            raise PaictlError("contains no complete lab report", where="report") from None
         file = f"{user}{form_of(text)}"
         handed_in = HandedIn(wall_clock(), name, file, labs, checks.count("passed"), len(checks))
         folder = self.folder / REPORTS

@@ -69,7 +69,8 @@ _TERMS: Final = (
         "机会型作业",
         "低优先级任务 (oppo)",
         BilingualText(
-            "A job without a guarantee: it uses idle devices of anybody and gives them back when their owner comes.",
+            "A job without a guarantee: it uses idle devices of other tenants and gives them back when their owner "
+            "needs them.",
             "没有保障的作业：使用任何人空闲的设备，主人来时归还。",
         ),
     ),
@@ -131,7 +132,7 @@ _TERMS: Final = (
         "惰性抢占",
         "-",
         BilingualText(
-            "A job loses its guarantee but keeps its devices until somebody needs them.",
+            "A job loses its guarantee but keeps its devices until another job needs them.",
             "作业失去保障，但在别人需要之前保留设备。",
         ),
     ),
@@ -190,7 +191,7 @@ _TERMS: Final = (
         "已获服务",
         "-",
         BilingualText(
-            "GPUs times time that a job has had so far; LAS lets the least come first.",
+            "GPUs times time that a job has had so far; LAS runs the job with the least first.",
             "作业至今得到的 GPU 数乘以时间；LAS 让最少者优先。",
         ),
     ),
@@ -225,7 +226,7 @@ _TERMS: Final = (
         "搁置、池化",
         "-",
         BilingualText(
-            "Free devices that no waiting job can use where they are; used over the network nevertheless.",
+            "Free devices that no waiting job can use where they are; a pool uses them over the network.",
             "空闲却因位置不对而没有等待的作业能用的设备；通过网络仍把它们用起来。",
         ),
     ),

@@ -116,7 +116,7 @@ def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
         observation = session.observation()
         for miss in lab.near_misses:
             if miss.when and holds(observation, miss.when):
-                yield f"mistake {miss.id} is seen after step {step.id} though nobody made it"
+                yield f"mistake {miss.id} is seen after step {step.id} although it was not made"
     if session.current_step() is not None:
         yield "the lab is not done after all its steps"
 

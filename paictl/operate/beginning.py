@@ -70,7 +70,7 @@ def _from_lists(lists: HostLists) -> InitialConfiguration:
     proposal = plan(inventory_of(inputs), [parse_sku(text) for text in lists.skus or [ONE_GPU]])
     if not proposal.pools:
         raise PaictlError(
-            "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false",
+            "the embedded cluster schedules with HiveD, but enable_hived_scheduler is false",
             where=lists.config,
             hint="set it to true; no cluster was started",
         )

@@ -80,7 +80,7 @@ def requests_in(
         if options.name is not None and len(jobs_by_path[path]) > 1:
             raise PaictlError(
                 text(
-                    "holds {number} jobs, which cannot all be {name!r}",
+                    "contains {number} jobs, which cannot all be named {name!r}",
                     number=len(jobs_by_path[path]),
                     name=options.name,
                 ),

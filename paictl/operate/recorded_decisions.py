@@ -113,7 +113,7 @@ def _difference(operation: PlayedOperation, names: Mapping[str, str]) -> str:
     about = f"{operation.kind} {operation.subject}".strip()
     if operation.difference == "state":
         return text(
-            "after operation {number}, replay has another state than the scheduler had", number=operation.number
+            "after operation {number}, the state of the replay differs from the scheduler's", number=operation.number
         )
     if operation.difference == "version":
         return text(

@@ -63,7 +63,7 @@ class PlacerCore(DoorCore):
 
     def _tell_doubt(self, uid: str) -> None:
         ref, space = self.table.by_uid[uid].ref, self.doubted[uid]["metadata"].get("namespace")
-        why = f"namespace {space} does not have the label {GATE}=enabled, so anybody may have written it"
+        why = f"namespace {space} does not have the label {GATE}=enabled, so any user may have written it"
         self.record(pod_events.unaccounted(ref, RequestError(ref.key, BIND_INFO, why)))
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any], node: str) -> None:
@@ -183,7 +183,7 @@ class PlacerCore(DoorCore):
                 self._retries[uid] = self.clock() + pause, min(2 * pause, REFUSED[1])
                 entry.binding = False
                 self.give_back(entry)
-                reason = f"pod waits: its gang cannot be pinned whole: {why}"
+                reason = f"pod waits: its gang cannot be pinned as a whole: {why}"
                 entry.cached = CachedDecision(-1, "wait", reason)
                 if self.reasons.get(uid) != reason:
                     self.reasons[uid] = reason

@@ -252,7 +252,7 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
     for entry in members:
         if not core.is_guarded(core.gated[entry.ref.uid]):
             space = entry.ref.namespace
-            return f"pod waits: anybody could forge a place there: kubectl label namespace {space} {GATE}=enabled"
+            return f"pod waits: any user could forge a place there: kubectl label namespace {space} {GATE}=enabled"
     others = sorted({gate for entry in members for gate in gates_of(core.gated[entry.ref.uid]) if gate != GATE})
     return f"pod waits: its gang has other scheduling gates: {', '.join(others)}" if others else ""
 

@@ -210,7 +210,7 @@ class Phase(ABC):
         """Look and judge; called for every phase before the first of them runs. It must change nothing."""
 
     def should_run(self) -> str:
-        """Why there is nothing to do, as "is running already"; empty if there is. Asked when its turn has come."""
+        """Why there is nothing to do, as "is already running"; empty if there is. Asked when its turn has come."""
         return ""
 
     @abstractmethod

@@ -110,7 +110,9 @@ class ImagePuller:
             kind, digest, body = self._manifest(reference)
         if kind not in MANIFESTS:
             raise PullError(
-                text("{image}: the registry sent {kind}, which is no image", image=self._source.reference, kind=kind),
+                text(
+                    "{image}: the registry sent {kind}, which is not an image", image=self._source.reference, kind=kind
+                ),
                 where=self._base,
             )
         manifest = ImageManifest(self._source, digest, body, kind)

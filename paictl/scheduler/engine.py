@@ -100,7 +100,7 @@ class Engine:
         """
         if self._by_vc is None:
             if self._state.journal.depth:
-                raise InvariantError("the groups by virtual cluster cannot be counted in an imagined state")
+                raise InvariantError("the groups by virtual cluster cannot be counted in a trial state")
             self._by_vc = GroupsByVc(self._state.groups.by_name)
         return self._by_vc
 
@@ -446,7 +446,7 @@ class Engine:
             return [Ignored(event, f"pod {request.uid} is already known")]
         outcomes = self._transaction(lambda: self._recover_pod(request, info, now, taken))
         if request.uid not in slots:
-            outcomes.append(Ignored(event, f"pod {request.uid} names no device that is there and free"))
+            outcomes.append(Ignored(event, f"pod {request.uid} names no device that exists and is free"))
         elif slots[request.uid][0] != request.group:
             outcomes.append(Ignored(event, f"pod {request.uid} contradicts its group, and runs without a guarantee"))
         return outcomes

@@ -73,7 +73,7 @@ class Federation:
         if not {settings.username_claim, settings.groups_claim} <= claims.keys() and tokens.access_token:
             more = provider.user_info(tokens.access_token)
             if more and more.get("sub") != claims["sub"]:
-                raise TokenError("the provider speaks of somebody else than the token does")
+                raise TokenError("the provider's user differs from the token's")
             claims = {**more, **claims}
         return account_for(cluster.users, cluster, settings, claims)
 

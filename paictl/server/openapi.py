@@ -21,7 +21,7 @@ _MEANINGS: Final = {
     403: "Not allowed",
     404: "Not there",
     408: "Too slow",
-    409: "The name is taken, or another request was faster",
+    409: "The name is taken, or another request came first",
     413: "Too large",
     415: "Not of this kind",
     429: "Too many sign-ins failed",

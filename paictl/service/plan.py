@@ -165,7 +165,7 @@ class _Context:
 
 def _start(context: _Context) -> ServicePlan:
     there = [name for name in context.in_order(context.chosen) if context.state(name) is ServiceState.RUNNING]
-    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in there)
+    settled = tuple(Remark(name, f"is already {context.state(name)}") for name in there)
     steps, blocked = _starts(context, context.chosen - frozenset(there))
     return ServicePlan(context.request, steps, settled, blocked=blocked)
 
@@ -215,7 +215,7 @@ def _stop(context: _Context) -> ServicePlan:
     there = context.there
     steps = tuple(ServiceStep(name, Action.STOP, f"is {context.state(name)}") for name in reversed(there))
     rest = context.in_order(context.chosen - frozenset(there))
-    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in rest)
+    settled = tuple(Remark(name, f"is already {context.state(name)}") for name in rest)
     return ServicePlan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD))
 
 
@@ -252,7 +252,7 @@ def _restart(context: _Context) -> ServicePlan:
 def _delete(context: _Context) -> ServicePlan:
     there = [name for name in context.in_order(context.chosen) if context.state(name) is not ServiceState.ABSENT]
     steps = tuple(ServiceStep(name, Action.DELETE, f"is {context.state(name)}") for name in reversed(there))
-    settled = tuple(Remark(name, "is absent already") for name in context.in_order(context.chosen - frozenset(there)))
+    settled = tuple(Remark(name, "is already absent") for name in context.in_order(context.chosen - frozenset(there)))
     losses = tuple(
         DataLoss(name, context.catalogue[name].data) for name in reversed(there) if context.catalogue[name].data
     )
@@ -264,7 +264,7 @@ def _refresh(context: _Context) -> ServicePlan:
     running = [name for name in context.up(context.chosen) if name not in context.unchanged]
     steps = tuple(ServiceStep(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
     rest = context.down(context.chosen)
-    settled = [Remark(name, "is what the configuration says already") for name in same]
+    settled = [Remark(name, "already matches the configuration") for name in same]
     settled += [Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest]
     return ServicePlan(context.request, steps, tuple(settled))
 

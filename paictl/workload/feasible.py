@@ -80,18 +80,20 @@ class Refusal:
         match self.cause:
             case Cause.POD_TOO_LARGE:
                 why = text(
-                    "a pod of {subject} needs {needed} leaf cells in one node, the largest node of {owner}, {where}, "
-                    "has {available}",
+                    "a pod of {subject} needs {needed} leaf cells in one node, but the largest node of {owner}, "
+                    "{where}, has {available}",
                     **values,
                 )
             case Cause.GROUP_TOO_LARGE:
-                why = text("{subject} needs {needed} leaf cells at once, {owner}, {where}, has {available}", **values)
+                why = text(
+                    "{subject} needs {needed} leaf cells at once, but {owner}, {where}, has {available}", **values
+                )
             case Cause.JOB_TOO_LARGE:
-                why = text("{subject} needs {needed} leaf cells at once, {owner} has {available} for it", **values)
+                why = text("{subject} needs {needed} leaf cells at once, but {owner} has {available} for it", **values)
             case Cause.DOES_NOT_PACK:
                 why = text(
-                    "{subject} needs {needed} leaf cells, {owner}, {where}, has {available}, but not in nodes that its "
-                    "pods fit into",
+                    "{subject} needs {needed} leaf cells; {owner}, {where}, has {available}, but not in nodes that "
+                    "its pods fit into",
                     **values,
                 )
         others = len(self.shortages) - 1

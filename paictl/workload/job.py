@@ -266,7 +266,7 @@ def grace_refusal(span: Millis) -> tuple[Text, str] | None:
         span=span_text(span),
         most=span_text(LONGEST_GRACE),
     )
-    return message, "save less at once, or regularly, and say how often: checkpointEvery"
+    return message, "save less at once, or save regularly and say how often: checkpointEvery"
 
 
 class _RoleReader:
@@ -286,7 +286,9 @@ class _RoleReader:
 
     def role(self, name: object, fields: Fields) -> TaskRole:
         if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
-            raise JobError(fields.path, "the name of a task role must be letters, digits and _, no digit first")
+            raise JobError(
+                fields.path, "the name of a task role must be letters, digits and _, and must not begin with a digit"
+            )
         instances = fields.whole("instances", 1, 1)
         image = self._prerequisite(fields, "dockerImage")
         if image is None:

@@ -330,7 +330,7 @@ function pairs() {
     const box = el("div", { class: "chart" });
     const limit = Math.max(1, ...pair.curve.map((point) => Math.abs(point[1])));
     chart(box, {
-      label: said("Difference of completion times, {b} minus {a}, job by job from most gained to most lost", pair),
+      label: said("Difference in completion times, {b} minus {a}, job by job from most gained to most lost", pair),
       curves: [[0, pair.curve]], always: true, colour: "var(--accent)", steps: false, height: 170, base: 0,
       names: [said("job")], x: linear(0, 1, (value) => `${Math.round(100 * value)}%`), y: symmetric(limit),
       where: (value) => said("{percent}% of the jobs", { percent: Math.round(100 * value) }),

@@ -89,7 +89,7 @@ function paint() {
   const running = jobs.filter((job) => byJob.has(job.place));
   if (by === "vc") data.vcs.forEach((vc, place) => item(hue(place), LETTERS[place % LETTERS.length], vc.name));
   else if (running.length <= LETTERS.length) for (const job of running) item(colorOf(job), letterOf(job), job.key);
-  else legend.push(el("li", { text: "many jobs look alike: hover over a device for its name, click it to follow the job" }));
+  else legend.push(el("li", { text: "many jobs look alike: hover over a device to see its job, click it to follow the job" }));
   $("names").replaceChildren(...legend);
 }
 

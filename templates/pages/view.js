@@ -95,7 +95,7 @@ function drawTips() {
 
 function drawTop(leaves) {
   $("name").textContent = data.cluster;
-  $("when").textContent = `As it was on ${clock(data.now)}, ${span(data.now)} after it came up`;
+  $("when").textContent = `State at ${clock(data.now)}, ${span(data.now)} after the start of the cluster`;
   $("note").textContent = data.note;
   $("note").hidden = !data.note;
   const used = leaves.filter((leaf) => leaf[8] >= 0), bad = leaves.filter((leaf) => !leaf[3]).length;
@@ -103,7 +103,7 @@ function drawTop(leaves) {
   const count = (state) => jobs.filter((job) => job.state === state).length;
   const down = data.nodes.filter((row) => row[4] !== "Ready").length;
   const tiles = [["devices", leaves.length], ["used", used.length],
-    ["of these without guarantee", used.filter((leaf) => leaf[9] !== "guaranteed").length], ["free", free],
+    ["of these without a guarantee", used.filter((leaf) => leaf[9] !== "guaranteed").length], ["free", free],
     ["bad", bad, bad], ["reserved", leaves.filter((leaf) => leaf[10] >= 0).length], ["nodes not ready", down, down],
     ["jobs running", count("Running")], ["waiting", count("Waiting")], ["ended", jobs.length - count("Running") - count("Waiting")]];
   for (const [name, value, alarm] of tiles)

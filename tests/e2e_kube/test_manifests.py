@@ -241,7 +241,7 @@ def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
     at = free_ports(1)[0]
     program = up.start_extender("--leader-elect", "--lease", "default/none", port=at, name="stranger", wait=False)
     try:
-        program.wait_until(lambda: "the lease cannot be had" in program.tail())
+        program.wait_until(lambda: "the lease cannot be acquired" in program.tail())
         assert "forbidden" in program.tail()
     finally:
         program.stop()

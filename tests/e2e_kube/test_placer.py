@@ -208,7 +208,7 @@ def test_a_gang_of_which_one_pin_is_refused_runs_whole_or_not_at_all(api: KubeAp
         torn = create(api, gang("torn", 3, 4))
         until(lambda: any(e["reason"] == "PinFailed" for e in api.events("torn-0")), 30, lambda: api.plight(torn))
         (event,) = (e for e in api.events("torn-0") if e["reason"] == "PinFailed")
-        assert "its gang cannot be pinned whole: pod torn-1" in event["message"]
+        assert "its gang cannot be pinned as a whole: pod torn-1" in event["message"]
         assert "not this one" in event["message"]
         time.sleep(3)
         assert not any(api.node_of(name) for name in torn)

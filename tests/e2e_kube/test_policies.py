@@ -406,7 +406,7 @@ def test_a_pod_is_not_deleted_by_force_while_it_may_run_with_devices(spaces: Kub
         ("DELETE", path.rpartition("/")[0], AT_ONCE),
         ("POST", f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", **eviction}),
     ):
-        with pytest.raises(ApiError, match="is not deleted by force"):
+        with pytest.raises(ApiError, match="cannot be deleted by force"):
             spaces.call(method, where, body, user=tenant)
     assert "deletionTimestamp" not in spaces.get(path)["metadata"]
     spaces.call("DELETE", path, {"gracePeriodSeconds": 1}, user=tenant)

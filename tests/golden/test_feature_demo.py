@@ -203,7 +203,7 @@ def test_reconfiguration_takes_quota_away(config: int, job: str) -> None:
     demo.submit("itc-reconfig-3")
     (name,) = demo.player.engine.state.groups.by_name
     demo.restart(config)
-    assert demo.group(name).virtual is None, "it runs on without its guarantee"
+    assert demo.group(name).virtual is None, "it keeps running without its guarantee"
     assert set(demo.submit(job)) == {"preempt"}
 
 

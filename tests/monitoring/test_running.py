@@ -106,7 +106,7 @@ def test_a_bad_node_under_a_guarantee_is_told_and_when_it_is_mended_too(up: Stac
     alert = next(one for one in heard.alerts if one["labels"]["alertname"] == "GuaranteesAtRisk")
     labels = {name: alert["labels"][name] for name in ("severity", "cluster", "vc")}
     assert labels == {"severity": "critical", "cluster": "pai", "vc": "B"}
-    assert alert["annotations"]["summary"] == "VC B: 1 cells can be served by bad hardware only"
+    assert alert["annotations"]["summary"] == "VC B: 1 cells can be served only by bad hardware"
     until(lambda: {"GuaranteesAtRisk", "NodesBad"} <= _alerts(up), PATIENCE, lambda: str(_rules(up)))
     for node in bad:
         up.api.patch(node, {"spec": {"unschedulable": None}})

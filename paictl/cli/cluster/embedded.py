@@ -105,7 +105,9 @@ def speed(
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
-        raise PaictlError("the clock of this cluster cannot be set", hint="only that of a cluster on this machine can")
+        raise PaictlError(
+            "the clock of this cluster cannot be set", hint="only the clock of a cluster on this machine can"
+        )
     cluster.set_speed(number, run_out=run_out)
 
 

@@ -52,7 +52,7 @@ def view(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="What a letter means; auto: jobs, if there are few.")] = By.AUTO,
+    by: Annotated[By, typer.Option("--by", help="What the letters stand for; auto: jobs, if there are few.")] = By.AUTO,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
@@ -60,7 +60,7 @@ def view(
     if watch and (html is not None or output is not Output.TABLE):
         raise PaictlError("--watch draws in the terminal only", hint="leave out --html and --output")
     if html is not None and output is not Output.TABLE:
-        raise PaictlError("--html writes a page, --output something else", hint="ask for one of them")
+        raise PaictlError("--html writes a page, and --output asks for another format", hint="ask for one of them")
     cluster: Cluster = open_cluster(state)
     if html is not None:
         _write_page(cluster, html)

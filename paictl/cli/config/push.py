@@ -189,7 +189,7 @@ def _vc_words(vc: VcChange) -> Text:
     if vc.change == "removed":
         return text("removed, it had {devices}", devices=_devices(vc.devices_before))
     if vc.devices_before == vc.devices_after:
-        return text("{devices}, of other cells than before", devices=_devices(vc.devices_after))
+        return text("{devices}, from other cells than before", devices=_devices(vc.devices_after))
     return text("{devices} now, {after} after", devices=_devices(vc.devices_before), after=vc.devices_after)
 
 

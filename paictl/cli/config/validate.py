@@ -23,7 +23,7 @@ EPILOG = """
     paictl config validate cluster/
     paictl config validate hivedscheduler.yaml --format github
     cat job.yaml | paictl config validate - --kind job
-    A comment silences a rule in its line: # paictl: ignore=ID
+    A comment silences a rule on its line: # paictl: ignore=ID
 
     Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read.
 """

@@ -56,8 +56,8 @@ APPLY_EPILOG = """
     paictl deploy apply plan.json --yes
     paictl deploy apply -m master.csv -w worker.csv -c config.yaml --kubernetes-only
 
-To resume after an interruption, run the same command again: what is in place already is left unchanged.
-Exit code 3: some hosts did not get to the end; 4: none could be reached.
+To resume after an interruption, run the same command again: anything already in place is left unchanged.
+Exit code 3: some hosts did not finish; 4: none could be reached.
 """
 
 ArtifactsOption = Annotated[

@@ -28,7 +28,7 @@ app = App()
 BACKUP_EPILOG = """
     paictl deploy backup -m master.csv -w worker.csv -c config.yaml /srv/backups/
 
-Whoever can read the file has the cluster, with all secrets: it is made with mode 0600. Keep it on another machine.
+Anyone who can read the file controls the cluster and has its secrets; its mode is 0600. Keep it on another machine.
 """
 RESTORE_EPILOG = """
     paictl deploy restore -m master.csv -w worker.csv -c config.yaml paictl-prod-20260901T120000Z.tar.gz

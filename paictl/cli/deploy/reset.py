@@ -31,7 +31,7 @@ EPILOG = """
     paictl deploy reset -m master.csv -w worker.csv -c config.yaml
     paictl deploy reset -m master.csv -w worker.csv -c config.yaml --node gpu-3
 
-Works after a deployment that ended half way, too. To take a worker out with its jobs moved: paictl node remove.
+Also works after a deployment that did not finish. To remove a worker and move its jobs: paictl node remove.
 """
 
 

@@ -35,7 +35,7 @@ EPILOG = """
     paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --batch 4 --drain-timeout 900
 
 To resume after an interruption, run the same command again. Go one minor version at a time; downgrades are refused.
-Exit code 1: refused, or a machine failed; 3: some machines did not get to the end; 4: none could be reached.
+Exit code 1: refused, or a machine failed; 3: some machines did not finish; 4: none could be reached.
 """
 
 

@@ -37,8 +37,9 @@ def explain_pod(
 ) -> None:
     """Show how the scheduler reads a pod: its virtual cluster, gang, leaf cells and door, and how it gets devices.
 
-    If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
-    and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the file.
+    If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods the owner
+    runs and which label says so. A pod with resourceClaims is checked against the ResourceClaimTemplates in the
+    file.
     The exit code is 0 if all pods could be read, 1 if not.
     """
     from paictl.cli.extender.pods import explained  # late: needs the extra k8s

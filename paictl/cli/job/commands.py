@@ -19,7 +19,7 @@ VERBS = {
         "show",
         "Show one job with its tasks: where they run, on which devices; and how its attempts ended, if it was retried.",
     ),
-    "tag": _verb("listing", "Add tags to a job, or remove them; finished jobs too."),
+    "tag": _verb("listing", "Add tags to a job, or remove them, even if it has finished."),
     "clone": _verb("clone", "Print a submitted job as a job file, under a free name; or submit it again."),
     "stop": _verb("listing", "Stop jobs."),
     "logs": _verb("tasks", "Show the output of a task; if pods are simulated, the events of the job."),

@@ -49,7 +49,10 @@ def list_jobs(
         str | None, typer.Option("--vc", autocompletion=names.vcs, help="Only jobs of a virtual cluster.")
     ] = None,
     states: Annotated[
-        list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
+        list[str] | None,
+        typer.Option(
+            "--job-state", "-s", metavar="STATE", help="Only jobs in this state: waiting, running, succeeded, …"
+        ),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     tags: Annotated[
@@ -139,7 +142,8 @@ def tag(
     ] = None,
     state: StateOption = None,
 ) -> None:
-    """Add tags to a job, or remove them; finished jobs too. A clone keeps them, and the scheduler ignores them."""
+    """Add tags to a job, or remove them, even if it has finished. A clone keeps them, and the scheduler ignores
+    them."""
     if not tags and not remove:
         raise PaictlError(text("there is nothing to change"), hint=text("name the tags to add, or give --remove TAG"))
     key, now = operate.tag(open_cluster(state), job, me(), tags or (), remove or ())

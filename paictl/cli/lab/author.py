@@ -22,9 +22,9 @@ app = App()
 @app.command(epilog="paictl lab selftest 03 --update", hidden=True)
 def selftest(
     labs: Annotated[list[str] | None, typer.Argument(help="Numbers or ids (default: all).")] = None,
-    update: Annotated[bool, typer.Option("--update", help="Let the texts show what is so.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Update the texts with the real output.")] = False,
 ) -> None:
-    """For authors: prove that no check is hollow and that the texts show what is so."""
+    """For authors: prove that every check can fail, and that the texts show real output."""
     chosen: list[Lab] = [find_lab(word) for word in labs] if labs else all_labs()
     wrong = 0
     for lab in chosen:

@@ -217,7 +217,7 @@ def hand_in(
         Path | None, typer.Option("--ca", metavar="FILE", help="Certificate that signed the server's.")
     ] = None,
 ) -> None:
-    """Hand in your report at the teacher's server; it replaces one that you handed in before."""
+    """Hand in your report to the teacher's server; it replaces one that you handed in before."""
     words = speaks()
     written = read_bytes(str(report)).decode("utf-8", errors="replace")
     visitor = Visitor(server, user, _password(user, password_file, words), str(ca or ""), words)

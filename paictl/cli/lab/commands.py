@@ -35,7 +35,9 @@ VERBS = {
     "restore": _verb("resets", "Undo the last reset of a lab."),
     "report": _verb("reports", "Write a report on all labs you started."),
     "check-report": _verb("reports", "Check whether reports are consistent, and whether some are copies."),
-    "selftest": _verb("author", "For authors: prove that no check is hollow and the texts are true.", hidden=True),
+    "selftest": _verb(
+        "author", "For authors: prove that every check can fail, and that the texts show real output.", hidden=True
+    ),
 }
 """The verbs in the order of help, with what `paictl lab -h` says of each."""
 

@@ -218,23 +218,26 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
     if change == "heal" and node.bad_devices:
         devices = " ".join(f"--device {name}" for name in map(node.device_name, node.bad_devices))
         return text("; its bad devices stay bad: paictl node heal {name} {devices}", name=name, devices=devices)
-    return text(" already") if same and condition is not NodeCondition.FAILED else ""
+    return text(" (it already was)") if same and condition is not NodeCondition.FAILED else ""
 
 
 _NODES: Final = {
     "cordon": "node {name} cordoned",
     "uncordon": "node {name} uncordoned",
-    "fail": "node {name} made to fail",
+    "fail": "node {name} marked as failed",
     "heal": "node {name} healed",
 }
 _DEVICES: Final = {
-    (True, False): ("device {which} of node {name} made to fail", "devices {which} of node {name} made to fail"),
+    (True, False): (
+        "device {which} of node {name} marked as failed",
+        "devices {which} of node {name} marked as failed",
+    ),
     (True, True): (
-        "device {which} of node {name} made to fail already",
-        "devices {which} of node {name} made to fail already",
+        "device {which} of node {name} already marked as failed",
+        "devices {which} of node {name} already marked as failed",
     ),
     (False, False): ("device {which} of node {name} healed", "devices {which} of node {name} healed"),
-    (False, True): ("device {which} of node {name} healed already", "devices {which} of node {name} healed already"),
+    (False, True): ("device {which} of node {name} already healed", "devices {which} of node {name} already healed"),
 }
 """By whether devices were made to fail, and whether they had been before: for one device, for several."""
 

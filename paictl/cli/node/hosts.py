@@ -31,7 +31,9 @@ Masters = Annotated[str | None, typer.Option("--masters", "-m", metavar="FILE", 
 Workers = Annotated[str | None, typer.Option("--workers", "-w", metavar="FILE", help="List of workers.")]
 Config = Annotated[str | None, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings: how to sign in.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Sign in as (default: config.yaml's, else yours).")]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Private key (default: config.yaml's, agent).")]
+Key = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="Private key (default: config.yaml's, else the SSH agent).")
+]
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the password of the user.")]
 AskSudo = Annotated[bool, typer.Option("--ask-sudo-password", help="Ask for the sudo password.")]
 Sudo = Annotated[bool, typer.Option("--sudo", help="As root.")]

@@ -31,7 +31,7 @@ EXAMPLES = """
     paictl scheduler explain --config hived.yaml operations.jsonl train-0
 """
 
-app = App(help="Ask the scheduler core: replay operations, explain waiting pods.", epilog=EXAMPLES)
+app = App(help="Query the scheduler core: replay operations, explain waiting pods.", epilog=EXAMPLES)
 
 ConfigOption = Annotated[Path, typer.Option(help="HiveD configuration (YAML): physicalCluster and virtualClusters.")]
 OpsArgument = Annotated[
@@ -41,7 +41,7 @@ OpsArgument = Annotated[
 
 @app.callback()
 def scheduler() -> None:
-    """Ask the scheduler core: replay operations, explain waiting pods."""
+    """Query the scheduler core: replay operations, explain waiting pods."""
 
 
 @app.command(
@@ -62,7 +62,7 @@ def replay(
 ) -> None:
     """Run operations and print one JSON result per line.
 
-    The exit code is 0 if all operations were carried out (also if some were refused), 2 if the input is unusable
+    The exit code is 0 if all operations were carried out (even if some were refused), 2 if the input is unusable
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
     """
     replayer = _replayer(config, validate=validate)

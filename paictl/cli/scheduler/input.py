@@ -55,10 +55,10 @@ def _root(name: str, text: str) -> Node | None:
 _READ: Final = defaultdict(
     lambda: "{}",
     {
-        IssueKind.TAB: "a tab where blanks belong",
-        IssueKind.ALIAS_BOMB: "its aliases (the last is {}) stand for too much",
-        IssueKind.ALIAS_CYCLE: "the alias {} stands within what it names",
-        IssueKind.UNKNOWN_ALIAS: "nothing has the anchor {}",
+        IssueKind.TAB: "a tab where spaces are expected",
+        IssueKind.ALIAS_BOMB: "its aliases (the last is {}) expand to too much",
+        IssueKind.ALIAS_CYCLE: "the alias {} is inside the value that it refers to",
+        IssueKind.UNKNOWN_ALIAS: "no anchor {} is defined",
         IssueKind.TOO_DEEP: "nested deeper than {} levels",
     },
 )
@@ -131,7 +131,7 @@ def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
         yield number, operation
 
 
-_ONE_A_LINE = 'write one operation a line, such as {"op": "node", "name": "n0", "healthy": true}'
+_ONE_A_LINE = 'write one operation per line, such as {"op": "node", "name": "n0", "healthy": true}'
 
 
 def _standard_input() -> Iterable[str]:

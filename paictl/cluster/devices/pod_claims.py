@@ -93,7 +93,7 @@ class PodClaims:
         if asked is None:
             return message
         names = " and ".join({use.resource: None for use in asked.uses})
-        return f"{message}, and for {names} alone kube-scheduler would choose other devices than its cells"
+        return f"{message}, and for {names} alone kube-scheduler would choose devices outside its cells"
 
     def offering(self, node: str, facts: NodeFacts) -> NodeFacts:
         """The facts of a node with the resources for which claims are made there."""
@@ -140,7 +140,7 @@ class PodClaims:
         for name, claim_name in claim_names(pod).items():
             claim = self.ledger.get(f"{pod['metadata']['namespace']}/{claim_name}") if claim_name else None
             if claim is None:
-                raise ClaimPendingError(f"pod waits for kube-controller-manager to make its claim {name}")
+                raise ClaimPendingError(f"pod waits for kube-controller-manager to create its claim {name}")
             if claim.asks(self.options.classes):
                 claims.append(claim)
         return claims

@@ -157,7 +157,7 @@ def device_map(
         which = f"no device for {', '.join(missing)}"
         findings.append(f"{len(devices)} devices, but the cells promise {len(wanted)}: {which}")
         findings += [
-            f"device {device.name} is new and has no cell; to number the devices anew, remove the node's annotation "
+            f"device {device.name} is new and has no cell; to renumber the devices, remove the node's annotation "
             f"{RECORD} while no pod has devices there"
             for index, device in sorted(placed.items())
             if index not in wanted and device.bus
@@ -240,7 +240,7 @@ def _by_bus(
             kept[device.bus] = next(free)
         index = kept[device.bus]
         if index in placed:
-            strange.append(f"devices {placed[index].name} and {device.name} have one bus address, {device.bus}")
+            strange.append(f"devices {placed[index].name} and {device.name} have the same bus address, {device.bus}")
         else:
             placed[index] = device
     return placed, kept, strange

@@ -113,7 +113,7 @@ def _with_start(
 
 
 def foresee_job(world: World, request: JobRequest, epoch: datetime) -> JobExplanation:
-    """What would become of a job that was submitted now; raises as `World.admitted` does for one that never is."""
+    """What would happen to a job that was submitted now; raises as `World.admitted` does for one that never is."""
     (job,) = world.admitted([request])
     return explain_job(world, job, epoch)
 

@@ -88,7 +88,7 @@ class BringUp(LoggedCommand):
 
     def act(self, world: World) -> None:
         """A world comes up once."""
-        raise ValueError(text("{name} is up already", name=world.name))
+        raise ValueError(text("{name} is already up", name=world.name))
 
     @classmethod
     def of(cls, line: Line) -> Self:

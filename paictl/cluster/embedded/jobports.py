@@ -198,7 +198,7 @@ class WithJobs(ClusterInFolder):
             return views.promised_starts()
 
     def foresee(self, request: JobRequest) -> JobExplanation:
-        """What would become of a job that was submitted now."""
+        """What would happen to a job that was submitted now."""
         with self._questions() as questions:
             return questions.foresee(request, self.storages)
 

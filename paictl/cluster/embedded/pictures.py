@@ -60,4 +60,7 @@ def _state(world: World) -> tuple[State | None, str]:
     except PaictlError as error:
         return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
     assert recovered.engine is not None  # noqa: S101 - started above
-    return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"
+    return (
+        recovered.engine.state,
+        f"{SCHEDULER} is stopped: nothing new starts; the cells are shown as it would find them",
+    )

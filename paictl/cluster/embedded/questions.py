@@ -47,7 +47,7 @@ class WorldQuestions:
         return explain_job(self._world, self._views.live_job(key), self._epoch)
 
     def foresee(self, request: JobRequest, storages: Callable[[], Sequence[Storage]]) -> JobExplanation:
-        """What would become of a job that was submitted now."""
+        """What would happen to a job that was submitted now."""
         refuse_extras([request], storages)
         return foresee_job(self._world, request, self._epoch)
 

@@ -449,7 +449,7 @@ def explained(folder: Path, file: str = FILE) -> Iterator[None]:
     except sqlite3.Error as error:
         text = str(error)
         hint = next(
-            (hint for word, hint in _HINTS if word in text), "look at the folder, or take another with --state DIR"
+            (hint for word, hint in _HINTS if word in text), "check the folder, or use another one with --state DIR"
         )
         raise StoreError(
             i18n.text("the cluster's file cannot be used: {text}", text=text), where=str(folder / file), hint=hint
@@ -463,13 +463,16 @@ def explained(folder: Path, file: str = FILE) -> Iterator[None]:
         ) from None
 
 
-_DOWN = "it cannot be mended: take it down: paictl cluster down, and bring a new one up"
+_DOWN = "it cannot be repaired: take it down with paictl cluster down, and start a new one"
 
 _HINTS = (
-    ("locked", f"another paictl command was at work for over {BUSY_SECONDS:.0f} s; try again"),
+    ("locked", f"another paictl command has been using the cluster for over {BUSY_SECONDS:.0f} s; try again"),
     ("full", "the disk is full; free some space and try again, nothing was changed"),
-    ("readonly", "the disk is full, or the folder or file read-only; free some space, or take another: --state DIR"),
-    ("unable to open", "check that the folder is yours and writable, or take another with --state DIR"),
+    (
+        "readonly",
+        "the disk is full, or the folder or file is read-only; free some space, or use another folder: --state DIR",
+    ),
+    ("unable to open", "check that the folder is yours and writable, or use another one with --state DIR"),
     ("disk I/O error", "the disk may be full or failing; free some space and try again, nothing was changed"),
     ("UTF-8", _DOWN),
     ("malformed", _DOWN),

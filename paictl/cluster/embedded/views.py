@@ -211,7 +211,7 @@ class WorldViews:
             )
         role = next(role for role in Job.from_mapping(job.data).roles if role.name == task.role)
         lines = [f"# {rfc3339(instant(self._epoch, run.started))} started on {run.info.node}, image {role.image}"]
-        lines.append("# this pod is imagined: none of its commands is run, and nothing is written")
+        lines.append("# this pod is simulated: its commands are not run, and nothing is written")
         lines += [f"#   {line}" for command in role.commands for line in command.splitlines()]
         if run.ended is not None:
             lines.append(f"# {rfc3339(instant(self._epoch, run.ended))} ended{f': {run.reason}' if run.reason else ''}")
@@ -288,7 +288,7 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         preemptions=job.preemptions,
         used=sum(len(run.info.devices) for _, run in job.running()),
         reason=job.stopped_for
-        or (f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
+        or (f"runs without a guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else ""),
         tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
         max_run_time=job.job.max_run_time,
         repairs=tuple(_repair(repair, epoch) for repair in job.repairs),

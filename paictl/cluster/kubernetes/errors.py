@@ -10,7 +10,7 @@ from paictl.i18n import text
 from paictl.remote.kube.client import KubeError, NoAnswerError
 
 _HINTS = {
-    401: "the credentials of this context are not valid (any more): log in again",
+    401: "the credentials of this context are invalid or have expired: log in again",
     403: "ask an administrator for the rights that docs/clusters.md lists",
     413: "push less at a time",
     429: "the server is busy: try again later",

@@ -121,7 +121,7 @@ def _reasons(node: Json) -> Iterator[str]:
     """What keeps new pods away, or will, beside a cordon."""
     status, ready = node.get("status") or {}, _ready(node)
     if ready.get("status") != "True":
-        yield f"not ready: {ready.get('message') or ready.get('reason') or 'its kubelet says nothing'}"
+        yield f"not ready: {ready.get('message') or ready.get('reason') or 'its kubelet does not report'}"
     for condition in status.get("conditions") or ():
         if condition.get("type") != "Ready" and condition.get("status") == "True":
             yield f"{condition.get('type')}: {condition.get('message') or condition.get('reason') or 'no reason given'}"

@@ -51,8 +51,7 @@ def client_of(pinned: Pinned) -> KubeClient:
     changes = changes_since(pinned, client)
     if changes:
         raise ClusterError(
-            f"context {pinned.context} is not the cluster any more that was added as {pinned.name}: "
-            + "; ".join(changes),
+            f"context {pinned.context} is no longer the cluster that was added as {pinned.name}: " + "; ".join(changes),
             where=pinned.kubeconfig,
             hint=text("nothing was sent; to do it anyway: {command}", command=_anew(pinned)),
         )

@@ -383,7 +383,7 @@ def foresee_job(
     now: Millis,
     month: Used | None = None,
 ) -> JobExplanation:
-    """What would become of a job that was submitted now; raises as `admission.admit` does for one that never is."""
+    """What would happen to a job that was submitted now; raises as `admission.admit` does for one that never is."""
     job = admit(request, configuration)
     number = len(job.plan.pods)
     explanation = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)

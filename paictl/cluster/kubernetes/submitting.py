@@ -73,7 +73,7 @@ class JobTaker:
         except ClusterError as error:
             if left := self._take_back(keys):
                 error.hint = text(
-                    "{jobs} were accepted all the same; to end each: paictl job stop USER~NAME", jobs=listed(left)
+                    "{jobs} were accepted anyway; to stop each: paictl job stop USER~NAME", jobs=listed(left)
                 )
             raise
         return made

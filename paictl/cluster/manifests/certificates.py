@@ -213,7 +213,7 @@ def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         )
     except FileNotFoundError:
         raise PaictlError(
-            "openssl is not installed, which makes the certificates of kube-scheduler and the extender",
-            hint="install it (apt-get install openssl), or have them speak plain HTTP: extender config --no-tls, "
+            "openssl is not installed; it makes the certificates of kube-scheduler and the extender",
+            hint="install it (apt-get install openssl), or use plain HTTP: extender config --no-tls, "
             "or `tls: false` in the section hivedscheduler",
         ) from None

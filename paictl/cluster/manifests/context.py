@@ -93,7 +93,7 @@ class Renderer:
                 raise TemplateError(
                     f"{manifest.kind} {manifest.name} would hold a secret",
                     where=manifest.source,
-                    hint="secrets belong into objects of kind Secret",
+                    hint="secrets belong in objects of kind Secret",
                 )
         return manifests
 

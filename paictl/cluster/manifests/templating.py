@@ -89,7 +89,7 @@ def _manifests(path: Path, environment: Any, context: Mapping[str, Any]) -> Iter
         ) from None
     except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         message = str(error) or type(error).__name__
-        hint = "a key that may be missing belongs into defaults.yaml, or is asked for with .get()"
+        hint = "a key that may be missing belongs in defaults.yaml, or must be read with .get()"
         raise TemplateError(message, where=_place(path, error.__traceback__), hint=hint) from None
     yield from _documents(path, rendered)
 

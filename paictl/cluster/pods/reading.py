@@ -72,7 +72,7 @@ def parse_text(text: str) -> object:
     except yaml.YAMLError as error:
         raise ValueError(f"{no_json}{' '.join(str(error).split())[:300]}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError):  # PyYAML's, for `!!int ""` and `!!timestamp x`
-        raise ValueError(f"{no_json}a value is not what its tag says") from None
+        raise ValueError(f"{no_json}a value does not match its tag") from None
 
 
 def _check(text: str) -> None:
@@ -94,7 +94,7 @@ def _check(text: str) -> None:
                 keys[-1] = not is_key
             if isinstance(event, yaml.AliasEvent):
                 if any(anchor == event.anchor for anchor, _ in opened):
-                    raise ValueError("an alias stands for what contains it")
+                    raise ValueError("an alias refers to a value that contains it")
                 values += sizes.get(event.anchor or "", 0)
             elif isinstance(event, yaml.CollectionStartEvent):
                 opened.append((event.anchor or "", values))

@@ -203,15 +203,16 @@ class _Maker:
         if not levels:
             self.questions.append(
                 text(
-                    "which nodes with {leaf} are near each other? No label says it, so all are one pool; with --level "
-                    "LABEL, or racks written by hand, tenants can have whole racks",
+                    "which nodes with {leaf} are near each other? No label says so, and all form one pool; with "
+                    "--level LABEL, or racks written by hand, tenants can have whole racks",
                     leaf=leaf,
                 )
             )
         if not all(node.per_switch for node in nodes):
             self.questions.append(
                 text(
-                    "which devices of a node with {leaf} share a switch? Nothing says it; a level between device and "
+                    "which devices of a node with {leaf} share a switch? The cluster does not say; a level between "
+                    "device and "
                     "node keeps small jobs on devices that are near each other",
                     leaf=leaf,
                 )
@@ -304,7 +305,7 @@ class _Maker:
                 chain.free[0] = 0
             self.tenants.append(DraftTenant("default", everything))
             self.questions.append(
-                text("who are the tenants? No queue or quota of devices says it: default has everything")
+                text("who are the tenants? No queue or device quota says so: default gets everything")
             )
         for chain in self.chains.values():
             if chain.left:

@@ -250,7 +250,7 @@ def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:
     for pool in pools:
         for name in (pool.sku.name, pool.node_type, pool.pool_type):
             if name in seen:
-                hint = "call one SKU otherwise, not ending in -NODE or -POOL"
+                hint = "give one SKU a name that does not end in -NODE or -POOL"
                 raise PaictlError(text("two cell types would be called {name!r}", name=name), where="--sku", hint=hint)
             seen.add(name)
 

@@ -198,7 +198,7 @@ def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[Machin
     idle = next((sku for sku in skus if sku not in by_host.values()), None)
     if idle is not None:
         advice = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
-        raise PaictlError(i18n.text("no machine is of the SKU {name!r}", name=idle.name), where="--sku", hint=advice)
+        raise PaictlError(i18n.text("no machine has the SKU {name!r}", name=idle.name), where="--sku", hint=advice)
     return by_host
 
 

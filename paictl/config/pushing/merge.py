@@ -50,7 +50,7 @@ def merge(old: ConfigFile, new: ConfigFile, drop: Collection[KeyPath] = ()) -> M
         if after.node(path) is not None:
             hint = "remove it from the file"
             raise PaictlError(
-                i18n.text("{key} is to be dropped and pushed", key=dotted(path)), where=new.name, hint=hint
+                i18n.text("{key} would be both dropped and pushed", key=dotted(path)), where=new.name, hint=hint
             )
         before = _without(before, path)
     kept = _readable(before, "the cluster's file")

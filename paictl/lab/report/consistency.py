@@ -45,7 +45,7 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
     if site := experiment.get("site"):
         strangers = {str(row[3]) for row in experiment["events"] if not str(row[3]).startswith(f"job/{site['user']}~")}
         yield from (
-            text("it has events of {stranger}, which is not the lab's", stranger=stranger)
+            text("it has events of {stranger}, which does not belong to the lab", stranger=stranger)
             for stranger in sorted(strangers)
         )
         return  # a real cluster has no log that could be played
@@ -61,7 +61,7 @@ def _contradictions(experiment: Experiment) -> Iterator[str]:
         if _facts(real) != _facts(recorded):
             at = clock_of(experiment)(real[1])
             yield text(
-                "event {number} was {kind} {subject} at {at}, the report says otherwise",
+                "event {number} was {kind} {subject} at {at}, but the report says otherwise",
                 number=recorded[0],
                 kind=real[2],
                 subject=real[3],

@@ -288,7 +288,7 @@ def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, 
 def _unknown(cluster: Identity) -> Iterator[str]:
     """What is unknown on this kind of cluster."""
     if Port.SCHEDULING in cluster.lacks:
-        yield "which jobs a push harms cannot be told on this cluster yet"
+        yield "which jobs a push affects cannot be determined on this cluster yet"
 
 
 def _absent(cluster: PushPorts, before: Files, push: PushResult) -> Iterator[Text]:
@@ -377,7 +377,7 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
 
     The file has no secrets in clear: where a cluster needs new ones, they are read in the `folder` that it was made of.
     Raises `ConflictError` if it is one of another cluster, or the cluster has moved since; `PaictlError` if the file
-    holds no plan.
+    contains no plan.
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -389,7 +389,7 @@ def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tupl
     except (ValueError, KeyError, TypeError, AttributeError):
         fits = False
     if not fits:
-        raise PaictlError("holds no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
+        raise PaictlError("contains no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
     if data["cluster"] != cluster.name:
         raise ConflictError(
             text("is a plan for cluster {value}, but this is {name}", value=data["cluster"], name=cluster.name),

@@ -19,7 +19,7 @@ FACT: Final = "paictl_"
 
 _EMPTY: Final = ("non-zero return code", "MODULE FAILURE", "deserialization failed")
 """Messages that say less than stderr does."""
-_HIDDEN: Final = "what it said is hidden, for it may hold secrets (no_log)"
+_HIDDEN: Final = "its output is hidden, because it may contain secrets (no_log)"
 _PREFIX: Final = re.compile(r"^(Task failed: )?(Action failed: |Module failed: )?")
 _HINTS: Final = (
     ("Host key verification failed", "paictl node run true --accept-new-host-keys shows and trusts new keys"),
@@ -27,9 +27,9 @@ _HINTS: Final = (
     ("Permission denied", "see user, password or key file in config.yaml"),
     ("Missing sudo password", "give the sudo password (--ask-sudo-password), or allow sudo without"),
     ("Incorrect sudo password", "give the right sudo password"),
-    ("No route to host", "see whether it runs and has this address"),
-    ("timed out", "see whether it runs and the link is up"),
-    ("Connection refused", "see whether sshd listens there"),
+    ("No route to host", "check that it is running and has this address"),
+    ("timed out", "check that it is running and the link is up"),
+    ("Connection refused", "check that sshd listens there"),
     ("The module interpreter", "apt-get install -y python3 || dnf install -y python3"),
     ("No space left on device", "free some space there"),
 )

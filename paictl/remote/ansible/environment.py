@@ -68,7 +68,8 @@ def _make(folder: Path, pinned: Path, wheels: Path | None) -> None:
         _run([sys.executable, "-m", "venv", str(folder)], "on Debian and Ubuntu: apt install python3-venv")
         _run(
             [*pip, *source, "--require-hashes", "--only-binary", ":all:", "-r", str(pinned)],
-            f"it is installed once, from the package registry: see that this machine reaches it, or set {WHEELS} to a "
+            f"it is installed once, from the package registry: make sure that this machine reaches it, or set "
+            f"{WHEELS} to a "
             f"folder with the wheels (pip download --only-binary :all: -d DIR -r {pinned})",
         )
         (folder / _DONE).touch()

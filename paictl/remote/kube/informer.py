@@ -112,7 +112,7 @@ class Informer:
             except NoAnswerError as error:  # changes may have been missed
                 self.version, self.problem = "", str(error)
             except Exception as error:  # a fault of the listener's: the others must not wait for what it stumbled over
-                _LOGGER.exception("news of %s could not be taken", self.path)
+                _LOGGER.exception("an update of %s could not be processed", self.path)
                 self.version, self.problem = "", f"{type(error).__name__}: {error}"  # the list skips what was told
             else:
                 continue

@@ -109,7 +109,7 @@ def _exit_code(session: Any, client: KubeClient) -> int:
     for cause in (status.get("details") or {}).get("causes") or ():
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
-    raise NoAnswerError(str(status.get("message") or "the connection broke off"), where=client.where)
+    raise NoAnswerError(str(status.get("message") or "the connection was interrupted"), where=client.where)
 
 
 CONNECTING: Final = 5.0

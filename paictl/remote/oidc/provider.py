@@ -119,7 +119,7 @@ class Provider:
     def device_code(self, scopes: str) -> DeviceCode:
         """A code for a user to type; raises `ProviderError`, also if the provider has no device codes."""
         if not self._description().get("device_authorization_endpoint"):
-            raise ProviderError("this provider gives no codes for devices", where=self.issuer)
+            raise ProviderError("this provider does not support device codes", where=self.issuer)
         given = self._post(self._endpoint("device_authorization_endpoint"), {"scope": scopes})
         try:
             return DeviceCode(

@@ -86,7 +86,7 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
         accepted = ", ".join(ALGORITHMS)
         raise TokenError(text("this token is signed by {name!r}; accepted are {known}", name=algorithm, known=accepted))
     if token.header.get("crit"):
-        raise TokenError("this token has extensions that have to be understood, and are not")
+        raise TokenError("this token has critical extensions that are not supported")
     fitting = [key for key in keys if not token.key_id or key.get("kid") == token.key_id]
     if not any(is_signed_by(key, algorithm, token.signed, token.signature) for key in fitting):
         raise TokenError("the signature of this token is not its provider's")
@@ -110,14 +110,14 @@ def verified(token: ReadToken, keys: Sequence[Jwk], expected: Expected, now: flo
     if expected.nonce and claims.get("nonce") != expected.nonce:
         raise TokenError("this token belongs to another sign-in")
     if not isinstance(claims.get("sub"), str) or not claims["sub"]:
-        raise TokenError("this token does not say whose it is")
+        raise TokenError("this token does not name its user")
     return claims
 
 
 def _check_time(claims: Claims, now: float) -> None:
     end, start = claims.get("exp"), claims.get("nbf", 0)
     if not isinstance(end, int | float) or not isinstance(start, int | float):
-        raise TokenError("this token does not say until when it is valid")
+        raise TokenError("this token has no expiration time")
     if now > end + LEEWAY:
         raise TokenError(text("this token expired at {at}: sign in again", at=_instant(end)))
     if now < start - LEEWAY:

@@ -190,7 +190,11 @@ def report_lines(pod_report: PodReport) -> list[str]:
         case PodSituation.RUNNING:
             return _running_lines(pod_report)
         case PodSituation.GONE:
-            return [text("Pod {name} is gone since operation {number}.", name=pod_report.name, number=pod_report.since)]
+            return [
+                text(
+                    "Pod {name} has been gone since operation {number}.", name=pod_report.name, number=pod_report.since
+                )
+            ]
         case PodSituation.REFUSED:
             refused = text(
                 "Pod {name} was refused at operation {number}.", name=pod_report.name, number=pod_report.since

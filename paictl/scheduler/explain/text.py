@@ -138,7 +138,7 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
             for level in view.levels
         ),
     )
-    yield text("Cells wholly free: {free}.", free=free)
+    yield text("Completely free cells: {free}.", free=free)
     kinds = (
         (nodes.idle, "{number} idle"),
         (nodes.bad, "{number} bad"),

@@ -51,7 +51,7 @@ ROUTES: Final = (
         "/health",
         Access.ANYBODY,
         health,
-        Operation("Whether it and its cluster answer", "info", (200, 503)),
+        Operation("Whether the server and its cluster answer", "info", (200, 503)),
     ),
     Route(
         "GET",

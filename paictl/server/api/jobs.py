@@ -281,7 +281,7 @@ ROUTES: Final = (
         "/api/v2/jobs/check",
         Access.USER,
         check,
-        _spec("What would become of a job", 200, 400, takes=_BODY),
+        _spec("What would happen to a job", 200, 400, takes=_BODY),
         jobs=True,
         slow=True,
         size=YAML,

@@ -67,7 +67,7 @@ ROUTES: Final = (
         "/api/v2/usage/limits",
         Access.USER,
         limits_answer,
-        Operation("Devices that users hold and tenants borrow, and may", "usage", (200,)),
+        Operation("Devices that users hold and tenants borrow, and their limits", "usage", (200,)),
         slow=True,
     ),
     Route(
@@ -76,7 +76,7 @@ ROUTES: Final = (
         Access.USER,
         usage,
         Operation(
-            "Device time of a month, of one's own jobs or, for administrators, of all",
+            "Device time of a month; users see that of their own jobs, administrators all",
             "usage",
             (200, 400),
             {"month": "string", "by": "string", "vc": "string"},

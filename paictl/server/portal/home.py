@@ -35,7 +35,7 @@ def routes(history: UsageHistory) -> tuple[Route, ...]:
         return fragment(call, "home-live.html", _values(call, history))
 
     return (
-        Route("GET", "/", Access.USER, home, Operation("How the cluster and one's own jobs are")),
+        Route("GET", "/", Access.USER, home, Operation("The state of the cluster and of the user's own jobs")),
         Route("GET", "/live", Access.USER, live, Operation("What changes of the first page")),
     )
 

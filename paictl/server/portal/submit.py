@@ -129,7 +129,7 @@ def _number(word: str) -> int | str:
 
 @dataclass(slots=True)
 class Checked:
-    """What there is to say about a job that is being written."""
+    """Findings about a job that is being written."""
 
     findings: list[Problem] = field(default_factory=list)
     forecast: list[str] = field(default_factory=list)
@@ -337,7 +337,5 @@ ROUTES: Final = (
         slow=True,
     ),
     Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE, slow=True),
-    Route(
-        "POST", "/submit/check", Access.USER, check, Operation("What there is to say about a job"), size=SIZE, slow=True
-    ),
+    Route("POST", "/submit/check", Access.USER, check, Operation("Findings about a job"), size=SIZE, slow=True),
 )

@@ -76,7 +76,7 @@ class HivedParameters(Parameters):
     migrate: Span = parameter(Span(1000 * RESTART), "cost of a move, when the gang starts again")
     start: str = parameter(
         "",
-        "date of instant 0 of the trace in UTC, such as 2026-12-01T08:00, for budgets and reservations; "
+        "date (UTC) of time 0 of the trace, such as 2026-12-01T08:00, for budgets and reservations; "
         "default: the beginning of a January",
     )
 

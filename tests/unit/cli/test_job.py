@@ -80,7 +80,7 @@ def test_events_of_a_job_are_found_by_the_name_that_job_show_takes(paictl: Paict
 def test_a_folder_stands_for_all_jobs_in_it(paictl: Paictl, jobs: Path) -> None:
     assert paictl("job", "submit", str(jobs), "--user", "me").out == "me~a  Running\nme~b  Running\n"
     done = paictl("job", "submit", str(jobs), "--name", "c")
-    assert (done.code, "holds 2 jobs" in done.err) == (2, True)
+    assert (done.code, "contains 2 jobs" in done.err) == (2, True)
     (jobs / "a.yaml").unlink()
     (jobs / "b.yaml").unlink()
     assert "this folder contains no job file" in paictl("job", "submit", str(jobs)).err

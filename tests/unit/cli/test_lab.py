@@ -238,7 +238,7 @@ def test_before_the_first_lab_every_mistake_leads_on(
         (["answer", "99", "x"], ["questions 1 to 2, not 99", "paictl lab status 02"]),
         (["skip"], ["needs its reason", "--reason"]),
         (["skip", "nothing", "--reason", "x"], ["no step or check 'nothing'", "paictl lab status 02"]),
-        (["report", "-o", "none/r.html", "--name", "L"], ["none/r.html: cannot be written", "make the folder first"]),
+        (["report", "-o", "none/r.html", "--name", "L"], ["none/r.html: cannot be written", "create the folder first"]),
         (["hint", "3"], ["lab 03 has not been started", "paictl lab start 03"]),
     ],
 )

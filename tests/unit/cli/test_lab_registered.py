@@ -87,7 +87,7 @@ def test_a_report_with_events_of_others_is_not_consistent(paictl: Paictl, home: 
     report.write_text(json.dumps(made))
     checked = paictl("lab", "check-report", str(report))
     assert checked.code == 1
-    assert "which is not the lab's" in checked.out
+    assert "which does not belong to the lab" in checked.out
 
 
 @pytest.mark.usefixtures("prod")

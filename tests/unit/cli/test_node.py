@@ -40,13 +40,13 @@ def test_a_change_says_what_it_left_as_it_was(paictl: Paictl) -> None:
     ]
     assert said == [
         "node worker1 cordoned\n",
-        "node worker1 cordoned already\n",
-        "node worker1 made to fail\n",
+        "node worker1 cordoned (it already was)\n",
+        "node worker1 marked as failed\n",
         "node worker1 uncordoned; it is still Failed: paictl node heal worker1\n",
         "node worker1 cordoned\n",
         "node worker1 healed; it is still Cordoned: paictl node uncordon worker1\n",
         "node worker1 uncordoned\n",
-        "node worker1 uncordoned already\n",
+        "node worker1 uncordoned (it already was)\n",
     ]
 
 
@@ -58,7 +58,7 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
     assert paictl("job", "submit", str(job), "--vc", "tenanta", "--name", "first", "--user", "ann").code == 0
     failed = paictl("node", "fail", "worker1", "--device", "3", "--device", "0")
     assert failed.err.splitlines() == [
-        "devices 0, 3 of node worker1 made to fail",
+        "devices 0, 3 of node worker1 marked as failed",
         "ann~first/train[0] runs there and keeps running",
     ]
     shown = paictl("node", "show", "worker1", "-o", "json").data
@@ -69,7 +69,7 @@ def test_a_broken_device_gets_no_pod_and_names_those_that_run_on_it(paictl: Paic
     assert paictl("node", "show", "worker1", "-o", "json").data["pods"] == []
     assert [paictl("node", "heal", "worker1", "--device", "3").err for _ in range(2)] == [
         "device 3 of node worker1 healed\n",
-        "device 3 of node worker1 healed already\n",
+        "device 3 of node worker1 already healed\n",
     ]
     assert paictl("node", "show", "worker1", "-o", "json").data["bad_devices"] == [0]
     whole = paictl("node", "heal", "worker1").err
@@ -90,7 +90,7 @@ def test_mig_instances_are_given_and_shown_by_the_names_that_containers_get(paic
     done = paictl("cluster", "up", str(folder), "--speed", "0")
     assert done.code == 0, done.err
     failed = paictl("node", "fail", "worker1", "--device", "0:2", "--device", "1")
-    assert failed.err == "devices 0:1, 0:2 of node worker1 made to fail\n"
+    assert failed.err == "devices 0:1, 0:2 of node worker1 marked as failed\n"
     assert "broken:   device 0:1, device 0:2" in paictl("node", "show", "worker1").out
     shown = paictl("node", "show", "worker1", "-o", "json").data
     assert (shown["bad_devices"], shown["bad_device_names"]) == ([1, 2], ["0:1", "0:2"])

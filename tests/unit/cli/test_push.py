@@ -162,7 +162,7 @@ def test_a_plan_is_kept_and_applied_unless_the_cluster_has_moved(paictl: Paictl,
 def test_what_is_no_plan_is_refused(paictl: Paictl, tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     done = paictl("config", "apply", str(tmp_path / "plan.json"), "-y")
-    assert (done.code, "holds no plan" in done.err) == (2, True)
+    assert (done.code, "contains no plan" in done.err) == (2, True)
 
 
 # --- what a push means

@@ -114,7 +114,7 @@ def test_a_line_that_is_no_operation_ends_it_with_its_number(
     assert done.code == 2
     assert json.loads(done.out) == {"r": "ok"}, "what came before is answered"
     assert f"{ops}{said}" in done.err
-    assert "hint: write one operation a line" in done.err
+    assert "hint: write one operation per line" in done.err
 
 
 def test_line_ends_of_any_kind_and_odd_characters_are_read(config: Path, paictl: Paictl) -> None:

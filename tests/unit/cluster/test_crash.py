@@ -186,7 +186,8 @@ def test_a_cluster_that_may_not_be_written_can_be_read(bench: MakeBench) -> None
     os.close(writer)
     with os.fdopen(reader) as pipe:
         assert pipe.read() == (
-            "ann~one the disk is full, or the folder or file read-only; free some space, or take another: --state DIR"
+            "ann~one the disk is full, or the folder or file is read-only; free some space, or use another folder: "
+            "--state DIR"
         )
     folder.chmod(0o755)
     shutil.rmtree(folder)

@@ -184,7 +184,7 @@ def test_a_context_that_leads_elsewhere_is_refused_with_what_changed(
 ) -> None:
     added(config)
     kubeconfig(config, **changes)
-    with pytest.raises(ClusterError, match="context a is not the cluster any more that was added as prod") as caught:
+    with pytest.raises(ClusterError, match="context a is no longer the cluster that was added as prod") as caught:
         open_target("prod")
     assert said in caught.value.message
     assert "nothing was sent" in str(caught.value.hint)

@@ -42,8 +42,8 @@ def test_all_masters_become_members() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"kubernetes": "v1.38.0"}, r"the backup is of Kubernetes v1\.37\.1, m2 has v1\.38\.0"),
-        ({"kubernetes": "v1.36.9"}, r"the backup is of Kubernetes v1\.37\.1, m2 has v1\.36\.9"),
+        ({"kubernetes": "v1.38.0"}, r"the backup is from Kubernetes v1\.37\.1, but m2 has v1\.38\.0"),
+        ({"kubernetes": "v1.36.9"}, r"the backup is from Kubernetes v1\.37\.1, but m2 has v1\.36\.9"),
         ({"authority": "cd" * 32}, "m2 has another certificate authority than the saved one"),
         ({"free": 299}, "not enough space"),
     ],

@@ -308,7 +308,7 @@ def test_what_keeps_it_from_its_work_is_said_once_and_with_what_to_do(file: Path
         assert "is forbidden" in line
         assert "paictl extender config" in line
     (line,) = [line for line in said if line.startswith("the configuration: ")]
-    assert f"{file} cannot be read; what it said before stays" in line
+    assert f"{file} cannot be read; its previous content stays in use" in line
 
 
 def test_another_extender_without_an_election_is_said(file: Path, harness: Harness) -> None:
@@ -345,7 +345,7 @@ def test_what_is_wrong_with_the_configuration_is_said_although_it_answers(file: 
     assert "the changed configuration is not taken" in said
     file.unlink()
     (said,) = made.warnings()
-    assert f"{file} cannot be read; what it said before stays" in said
+    assert f"{file} cannot be read; its previous content stays in use" in said
     file.write_text(good)
     made._reread()
     assert made.warnings() == []

@@ -89,7 +89,7 @@ MISTAKES = [
         "  - job: {name: job-2}\n  - cluster: {jobs: 1}",
         "first-runs passes under the mistake first-elsewhere",
     ),
-    ("lab.yaml", "  - job: {name: job-2, vc: default}", "  - job: {name: job-2, vc: vc1}", "though nobody made it"),
+    ("lab.yaml", "  - job: {name: job-2, vc: default}", "  - job: {name: job-2, vc: vc1}", "although it was not made"),
     ("lab.yaml", "  - job: {name: job-3, vc: default}", "  - job: {name: job-3, priority: crit}", "is not recognised"),
     ("lab.yaml", "  - paictl node list\n", "  - paictl node show worker9\n", "no node"),
     ("lab.zh.md", "### GPU 的主人来了\n", "", "headings differ"),

@@ -385,7 +385,7 @@ def test_a_gang_that_would_be_refused_in_part_goes_nowhere_and_keeps_no_place(pl
     placer.round()
     assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
     assert [placer.reasons("g-0"), placer.reasons("g-1")] == [["PinFailed"], ["PinFailed"]]
-    assert f"its gang cannot be pinned whole: pod g-1: {error.message}" in placer.recorded[-1].message
+    assert f"its gang cannot be pinned as a whole: pod g-1: {error.message}" in placer.recorded[-1].message
     placer.create(gang("other", 4, 4, priority=-1))
     placer.round()
     assert all(placer.node(f"other-{i}") for i in range(4)), "the place is free for others"
@@ -404,7 +404,9 @@ def test_a_gang_whose_places_no_annotation_can_hold_goes_nowhere(placer: Placer)
     placer.create(gang("g", 2, 4))
     placer.round()
     assert [placer.node("g-0"), placer.node("g-1")] == ["", ""]
-    assert "its gang cannot be pinned whole: pod g-0: metadata.annotations: Too long" in placer.recorded[-1].message
+    assert (
+        "its gang cannot be pinned as a whole: pod g-0: metadata.annotations: Too long" in placer.recorded[-1].message
+    )
     assert not placer.core.book.holds("uid-g-0"), "no device is held"
 
 

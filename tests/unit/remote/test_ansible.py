@@ -78,7 +78,7 @@ def test_every_package_for_ansible_is_pinned_with_hashes(version: tuple[int, int
         ({"msg": "Task failed: No package"}, "No package"),
         ({"msg": "non-zero return code", "rc": 7, "stderr": "a\nboom"}, "exit code 7: boom"),
         ({"msg": "x", "results": [{"msg": "fine"}, {"failed": True, "msg": "the second"}]}, "the second"),
-        ({"censored": "hidden"}, "what it said is hidden, for it may hold secrets (no_log)"),
+        ({"censored": "hidden"}, "its output is hidden, because it may contain secrets (no_log)"),
         ({}, "it gives no reason"),
     ],
 )

@@ -49,7 +49,7 @@ def test_the_exit_code_is_what_the_server_sends_last(status: Any, code: int | No
     if code is not None:
         assert podstreams._exit_code(session, _client(1)) == code
         return
-    with pytest.raises(NoAnswerError, match="no such container" if status else "the connection broke off"):
+    with pytest.raises(NoAnswerError, match="no such container" if status else "the connection was interrupted"):
         podstreams._exit_code(session, _client(1))
 
 

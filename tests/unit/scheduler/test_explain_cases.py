@@ -76,7 +76,7 @@ def test_the_text_is_what_a_student_reads() -> None:
         "1. Tried chain POOL of VC A: there is not enough room.",
         "   Promised: 1 cell of NODE, 0 of them free.",
         "   Devices (GPU): 4 needed; of 4: 2 used by weaker groups, 2 used by groups it may not preempt.",
-        "   Cells wholly free: 0 of 1 NODE, 0 of 2 SWITCH, 0 of 4 GPU.",
+        "   Completely free cells: 0 of 1 NODE, 0 of 2 SWITCH, 0 of 4 GPU.",
         "   Nodes: 1; 0 of 1 pod with 4 devices would fit (0 nodes with room).",
         "   In the way: default/high (2 devices, VC A, priority 9).",
         "There are unused devices, but they are not promised to VC A.",

@@ -122,20 +122,20 @@ def test_a_pod_with_fewer_devices_in_its_row_than_it_asks_for_stops_nobody() -> 
         replace(one, info=replace(one.info, members=rows)),
         replace(two, info=replace(two.info, members=rows, devices=(40, 41, 42))),
     )
-    assert (warnings, sorted(engine.state.groups.slots)) == (["pod q names no device that is there and free"], ["p"])
+    assert (warnings, sorted(engine.state.groups.slots)) == (["pod q names no device that exists and is free"], ["p"])
 
 
 def test_a_pod_on_nothing_that_is_there_is_ignored_and_stops_nobody() -> None:
     one, two = bound(pod("p", "A", 4), pod("q", "A", 4))
     engine, warnings = recovered(replace(one, info=BindInfo("nowhere", (0,), "?", ())), two)
-    assert warnings == ["pod p names no device that is there and free"]
+    assert warnings == ["pod p names no device that exists and is free"]
     assert sorted(engine.state.groups.slots) == ["q"]
 
 
 def test_two_pods_that_claim_one_place_get_it_once() -> None:
     one, two = bound(pod("p", "A", 4, group="g", pods=2), pod("q", "A", 4, group="g", pods=2))
     engine, warnings = recovered(one, replace(two, info=one.info))
-    assert warnings == ["pod q names no device that is there and free"]
+    assert warnings == ["pod q names no device that exists and is free"]
     assert sorted(engine.state.groups.slots) == ["p"]
 
 

@@ -180,7 +180,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     ("text", "said"),
     [
         ("a: " + "[" * 100_000, "nested deeper than 64 levels"),
-        (BOMB + "physicalCluster: *i\n", "(the last is e) stand for too much"),
+        (BOMB + "physicalCluster: *i\n", "(the last is e) expand to too much"),
         ("a: [1", "not YAML"),
         ("a: *b", "nothing has the anchor b"),
         ("", "is empty"),

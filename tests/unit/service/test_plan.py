@@ -74,7 +74,7 @@ def test_a_skipped_service_is_not_started_as_a_prerequisite_either() -> None:
 
 def test_what_runs_already_is_settled() -> None:
     made = plan(Action.START, {**UP, "web": ServiceState.STARTING}, "web", "lone")
-    assert [(remark.service, remark.text) for remark in made.settled] == [("lone", "is running already")]
+    assert [(remark.service, remark.text) for remark in made.settled] == [("lone", "is already running")]
     assert [(step.service, step.reason) for step in made.steps] == [("web", "is starting")], "it is waited for"
 
 
@@ -87,7 +87,7 @@ def test_to_refresh_what_did_not_change_is_nothing_to_do() -> None:
     made = make_plan(ServiceRequest(Action.REFRESH, ("web", "lone")), SMALL, UP, ["web"])
     assert steps(made) == ["refresh lone"]
     (settled,) = made.settled
-    assert (settled.service, settled.text) == ("web", "is what the configuration says already")
+    assert (settled.service, settled.text) == ("web", "already matches the configuration")
 
 
 def test_stopping_what_others_need_warns_of_those_that_stay() -> None:

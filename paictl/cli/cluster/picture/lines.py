@@ -179,7 +179,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
         yield from flow(([("dim", word)] for word in _shape(statuses[0])), width, indent="  ", gap=" ")
         for node in statuses:
             view = nodes.get(node.name)
-            condition = localized("not there") if view is None else view.condition.value
+            condition = localized("missing") if view is None else view.condition.value
             after = "" if condition == NodeCondition.READY else f"  {condition}"
             rows = _labelled(node.name, _grouped(node, marks), name, width)
             for number, row in enumerate(rows):

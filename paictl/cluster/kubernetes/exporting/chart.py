@@ -158,7 +158,7 @@ def _schema(services: Sequence[str], values: Sequence[Value]) -> dict[str, Any]:
             inner = _section(inner, key)
         inner["properties"][value.path[-1]] = dict(value.schema)
         inner.setdefault("required", []).append(value.path[-1])
-    whole["properties"]["global"] = {"type": "object", "description": "What Helm gives every chart within another."}
+    whole["properties"]["global"] = {"type": "object", "description": "Values that Helm passes to every subchart."}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **whole}
 
 

@@ -237,7 +237,7 @@ def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
         return f"its pod ended: {_short(str(status.get('message') or status.get('reason') or 'Failed'))}"
     probes = [event for event in mine if event.get("reason") == "Unhealthy"]
     if probes and any(not container_status.get("ready") for container_status in status.get("containerStatuses") or ()):
-        return f"it runs and is not ready: {_short(str(probes[-1].get('message')))}"
+        return f"it runs but is not ready: {_short(str(probes[-1].get('message')))}"
     return ""
 
 

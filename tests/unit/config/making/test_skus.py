@@ -88,8 +88,8 @@ def test_the_first_sku_that_names_a_host_has_it_and_the_nameless_one_the_rest() 
         (["a=cpu:1,memory:1Gi", "a@w1=cpu:1,memory:1Gi"], "given twice"),
         (["a=cpu:1,memory:1Gi", "b=cpu:1,memory:1Gi"], "'a' and 'b' would both apply to all workers"),
         (["a@w1=cpu:1,memory:1Gi"], "no SKU covers the workers w2, w3"),
-        (["a@w*=cpu:1,memory:1Gi", "b=cpu:1,memory:1Gi"], "no machine is of the SKU 'b'"),
-        (["a=cpu:1,memory:1Gi", "b@w9=cpu:1,memory:1Gi"], "no machine is of the SKU 'b'"),
+        (["a@w*=cpu:1,memory:1Gi", "b=cpu:1,memory:1Gi"], "no machine has the SKU 'b'"),
+        (["a=cpu:1,memory:1Gi", "b@w9=cpu:1,memory:1Gi"], "no machine has the SKU 'b'"),
     ],
 )
 def test_skus_that_do_not_fit_the_workers_are_refused(skus: list[str], message: str) -> None:

@@ -285,7 +285,7 @@ def test_dropping_what_is_not_there_is_refused(path: str) -> None:
 
 
 def test_dropping_what_is_pushed_is_refused() -> None:
-    with pytest.raises(PaictlError, match=r"grafana\.port is to be dropped and pushed"):
+    with pytest.raises(PaictlError, match=r"grafana\.port would be both dropped and pushed"):
         merged(OLD, "grafana:\n  port: 1\n", "grafana.port")
 
 

@@ -78,13 +78,15 @@ def job_vc(bundle: Bundle) -> Findings:
             yield Finding(
                 at,
                 text("{message}, but {lower!r}", message=message, lower=lower),
-                "names of virtual clusters have no capital letters: correct it there",
+                "names of virtual clusters have no capital letters: correct the name there",
             )
         elif at is not None:
             yield Finding(at, message, *suggested(at, names, otherwise))
         else:
             place = submission.job.top.key("name") or submission.job.top
-            yield Finding(place, text("{message}, which a job without one is for", message=message), otherwise)
+            yield Finding(
+                place, text("{message}; jobs that name no virtual cluster use it", message=message), otherwise
+            )
 
 
 @rule("XRF952", "job-unknown-sku", ERROR)

@@ -45,7 +45,7 @@ def unknown_node(bundle: Bundle) -> Findings:
         yield Finding(
             first,
             text("none of the {count} nodes is in {where}", count=len(wrong), where=where),
-            "these two files are not of one cluster",
+            "these two files belong to different clusters",
         )
         return
     renamed_there = outvoted(bundle)

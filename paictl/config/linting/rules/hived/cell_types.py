@@ -42,7 +42,7 @@ def misspelt_child_type(document: Document) -> Findings:
         if cell_type.meant is None or at is None:
             continue
         message = text(
-            "childCellType {at!r} of {cell_type} is not defined, and so taken for a device",
+            "childCellType {at!r} of {cell_type} is not defined, so it is taken for a device",
             at=at.text,
             cell_type=cell_type.name,
         )

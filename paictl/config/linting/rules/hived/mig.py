@@ -157,8 +157,8 @@ def mig_sku(document: Document) -> Findings:
 def mig_mixed_node(document: Document) -> Findings:
     """A node has MIG instances beside whole GPUs, or beside instances of another size.
 
-    Why: leaf cells are numbered through on the node. What GPU a number belongs to is only known if all GPUs of the node
-    are divided alike, and NVIDIA's device plugin offers instances as `nvidia.com/gpu` only then.
+    Why: leaf cells are numbered consecutively on the node. The GPU of a number is known only if all GPUs of the
+    node are divided alike. NVIDIA's device plugin offers instances as `nvidia.com/gpu` only then, too.
 
     Fails with::
 

@@ -368,7 +368,7 @@ def _too_many(model: HivedConfig) -> Findings:
                 message = text("its chain has more than {most} levels", most=MAX_LEVELS)
             hint = "check childCellNumber of the types below it"
             yield Finding(
-                top.at, text("{message}, the scheduler takes no more", message=message), hint, severity=Severity.ERROR
+                top.at, text("{message}; the scheduler accepts no more", message=message), hint, severity=Severity.ERROR
             )
             return
 

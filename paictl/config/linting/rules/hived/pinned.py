@@ -139,7 +139,7 @@ def _pins_below(node: Node) -> Iterator[str]:
 def pinned_cell_claimed_twice(document: Document) -> Findings:
     """A pinned cell is promised twice.
 
-    Why: It exists once. HiveD stops at start with a message that names nothing.
+    Why: A pinned cell exists only once. HiveD stops at start with a message that names nothing.
 
     Fails with::
 

@@ -107,7 +107,7 @@ def unknown_sku(document: Document) -> Findings:
     for entry in model.skus:
         if entry.name in devices:
             continue
-        message = text("SKU {sku} is the name of no device type", sku=entry.name)
+        message = text("SKU {sku} does not have the name of a device type", sku=entry.name)
         near = guess(entry.name, (name for name in devices if name not in model.skus))
         if near is not None:
             edits = renamed(entry.key, near)

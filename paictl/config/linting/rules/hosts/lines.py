@@ -49,7 +49,7 @@ def _lone(row: Row) -> Finding:
 
 @rule("CSV202", "header-line", ERROR)
 def header_line(document: Document) -> Findings:
-    """A host list starts with a line of headings.
+    """A host list starts with a header line.
 
     Why: host lists have no headings: OpenPAI reads the line as a machine, and the deployment waits for a host called
     `hostname`.
@@ -63,7 +63,7 @@ def header_line(document: Document) -> Findings:
     # The line of headings, if the first line is one.
     header = host_list(document).header
     if header is not None:
-        message = "a line of headings, which is read as a host"
+        message = "a header line, which is read as a host"
         yield Finding(header, message, "remove the line", (Edit(header.whole, ""),))
 
 

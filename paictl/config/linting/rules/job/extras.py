@@ -449,7 +449,9 @@ def masked_secret(document: Document) -> Findings:
     passwords = (image.mapping("auth").text("password") for image in top.sequence("prerequisites").mappings())
     for value in (*_scalars_in(top.mapping("secrets")), *passwords):
         if value is not None and value.text == MASK:
-            yield Finding(value, "the value of this secret is missing", text("put it in instead of {mask}", mask=MASK))
+            yield Finding(
+                value, "the value of this secret is missing", text("replace {mask} with the value", mask=MASK)
+            )
 
 
 def _scalars_in(node: MappingNode) -> Iterator[ScalarNode]:

@@ -42,7 +42,9 @@ def role_name(document: Document) -> Findings:
         refusers = [reader for reader, pattern in _READERS.items() if not pattern.match(role.name)]
         if not pod_name_part(role.name):
             yield Finding(
-                role.key, text("nothing of task role {role!r} is left in names of pods", role=role.name), _HINT
+                role.key,
+                text("the name of task role {role!r} leaves nothing for the names of its pods", role=role.name),
+                _HINT,
             )
         elif refusers:
             milder = Severity.INFO if refusers == [_WEB_PAGE] else None

@@ -284,4 +284,6 @@ def master_is_worker(document: Document) -> Findings:
     for machine in layout_of(document).with_role("pai-master"):
         worker = machine.has("pai-worker")
         if worker is not None:
-            yield Finding(worker, text("{machine} is master and worker", machine=machine.words), "leave pai-worker out")
+            yield Finding(
+                worker, text("{machine} is both master and worker", machine=machine.words), "leave pai-worker out"
+            )

@@ -34,10 +34,10 @@ def legacy_form(document: Document) -> Findings:
         at = next((entry.key for entry in document.top), document.beginning)
         count = len(refused_fields(document))
         message = text(
-            "the layout is of the legacy form: {count} kinds of field are unknown to OpenPAI v1.5 and later",
+            "the layout has the legacy form: {count} kinds of field are unknown to OpenPAI v1.5 and later",
             count=count,
         )
-        yield Finding(at, message, "change what each LAY402 names, or stay with v1.4")
+        yield Finding(at, message, "change what each LAY402 finding names, or stay with v1.4")
 
 
 @rule("LAY402", "legacy-field", WARNING)
@@ -58,7 +58,7 @@ def legacy_field(document: Document) -> Findings:
         more = len(field.places) - 1
         times = counted(" (and in {count} more place)", " (and in {count} more places)", more) if more else ""
         severity = Severity.INFO if field.accepted else None
-        message = text("{field} is of the legacy form{times}", field=field.name, times=times)
+        message = text("{field} belongs to the legacy form{times}", field=field.name, times=times)
         yield Finding(field.places[0], message, field.now, severity=severity)
 
 
@@ -83,7 +83,7 @@ def unknown_sku(document: Document) -> Findings:
             continue
         near = nearest(at.text, layout.skus)
         message = text(
-            "{machine} is of the SKU {sku}, which machine-sku does not define",
+            "{machine} has the SKU {sku}, which machine-sku does not define",
             machine=machine.words,
             sku=abridged(at.text),
         )
@@ -97,9 +97,7 @@ def unknown_sku(document: Document) -> Findings:
         if near:
             hint = text("did you mean {near!r}?", near=near)
         elif len(unused) == 1:
-            hint = text(
-                "define it in machine-sku, or did you mean {unused!r}, which no machine is of?", unused=unused[0]
-            )
+            hint = text("define it in machine-sku, or did you mean {unused!r}, which no machine has?", unused=unused[0])
         yield Finding(at, message, hint, edits)
 
 
@@ -125,7 +123,7 @@ def unused_sku(document: Document) -> Findings:
     for name, sku in layout.skus.items():
         if name not in named and not any(id(entry) in taken for entry in sku.spec):
             yield Finding(
-                sku.key, text("no machine is of the SKU {name}", name=abridged(name)), "remove it, or add its machines"
+                sku.key, text("no machine has the SKU {name}", name=abridged(name)), "remove it, or add its machines"
             )
 
 
@@ -156,7 +154,9 @@ def bad_sku_name(document: Document) -> Findings:
             continue
         hint = text("use letters, digits, '-' and '_', at most {max_label}", max_label=MAX_LABEL)
         if "." in name:
-            message = text("SKU {name} has a dot in its name, at which HiveD separates cell types", name=abridged(name))
+            message = text(
+                "SKU {name} has a dot in its name, but HiveD separates cell types at dots", name=abridged(name)
+            )
             yield Finding(sku.key, message, hint, severity=Severity.ERROR)
         else:
             yield Finding(

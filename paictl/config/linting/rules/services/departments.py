@@ -29,7 +29,7 @@ from paictl.workload.departments import DEEPEST
 def department_twice(document: Document) -> Findings:
     """A department is defined twice, or a virtual cluster is in two departments.
 
-    Why: what a virtual cluster leaves unused can be lent first in one department only.
+    Why: a virtual cluster can lend its unused devices first within one department only.
 
     Fails with::
 
@@ -59,7 +59,7 @@ def department_twice(document: Document) -> Findings:
 def department_parent(document: Document) -> Findings:
     """The parent of a department does not exist, departments are parts of each other, or nested too deeply.
 
-    Why: without a chain of parents that ends, it is unknown whose unused devices a team may use first.
+    Why: if the chain of parents does not end, it is unknown whose unused devices a team may use first.
 
     Fails with::
 
@@ -91,7 +91,7 @@ def department_parent(document: Document) -> Findings:
 
 @rule("SVC739", "department-empty", ERROR)
 def department_empty(document: Document) -> Findings:
-    """A department has no virtual clusters, neither itself nor in a department below it.
+    """A department has no virtual clusters, neither directly nor in a department below it.
 
     Why: it has nothing to lend, and no one to lend to.
 

@@ -18,7 +18,7 @@ _VERSION: Final = re.compile(r"\d+(\.\d+)+")
 
 @rule("SVC741", "driver-image", ERROR)
 def driver_image(document: Document) -> Findings:
-    """There is no driver image for the system, or an image whose tag does not say version and system.
+    """There is no driver image for the system, or the tag of an image does not contain version and system.
 
     Why: a kernel module is built for one system, and images of NVIDIA's driver are tagged with version and system, such
     as `580.126.20-ubuntu24.04`. The service compares the version with that of the driver that a machine runs.

@@ -240,7 +240,7 @@ def other_file_name(document: Document) -> Findings:
 
 @rule("SVC718", "service-gone", INFO)
 def service_gone(document: Document) -> Findings:
-    """A section of a service of OpenPAI that paictl does not have.
+    """A section is for an OpenPAI service that paictl does not have.
 
     Why: other services do its work now, so its settings have no effect. They are kept and do no harm; the
     services that took its place are named.

@@ -99,7 +99,7 @@ def budget_without_accounts(document: Document) -> Findings:
 def budget_out_of_reach(document: Document) -> Findings:
     """The budget of a user in a virtual cluster is larger than the budget of the virtual cluster.
 
-    Why: a job has to fit both, so the user never gets that far.
+    Why: a job has to fit both budgets, so the user can never use up the larger one.
 
     Fails with::
 
@@ -194,7 +194,8 @@ def backfill_without_limits(document: Document) -> Findings:
 def min_run_time_over_maximum(document: Document) -> Findings:
     """The minimum run time of a virtual cluster is not shorter than the maximum run time of its jobs.
 
-    Why: no job of it is ever preempted by a job of a higher priority, so priorities have no effect on running jobs.
+    Why: none of its jobs is ever preempted by a job with a higher priority, so priorities have no effect on running
+    jobs.
 
     Fails with::
 

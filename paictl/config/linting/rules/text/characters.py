@@ -93,7 +93,7 @@ def surprising_number(document: Document) -> Findings:
         if issue.kind is not IssueKind.SURPRISING_NUMBER or issue.at.start in mistyped:
             continue
         if is_secret(issue.at):
-            yield Finding(issue.at, "the value is read as another number than its digits say", "put it in quotes")
+            yield Finding(issue.at, "the value is read as a different number than its digits say", "put it in quotes")
             continue
         written = issue.at.source.text[issue.at.start : issue.at.end]
         hint = text("write {number}, or put it in quotes if it is text", number=issue.detail)

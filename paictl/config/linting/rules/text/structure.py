@@ -115,7 +115,7 @@ def unknown_tag(document: Document) -> Findings:
 
 @rule("TXT008", "alias-cycle", ERROR)
 def alias_cycle(document: Document) -> Findings:
-    """An alias refers to something that it is itself a part of.
+    """An alias refers to a value that contains the alias.
 
     Why: such a value has no end; the tools hang or crash on it.
 
