@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paictl.cluster.values import ClusterError, ConflictError, MaintenanceWindow
 from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis, instant, millis_between, rfc3339
 from paictl.workload.windows import NOTICE, Window, Windows
-
-if TYPE_CHECKING:
-    pass
-
 
 UNIX: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The epoch of windows that are written down with dates."""
@@ -117,7 +113,7 @@ def windows_from(content: str) -> Windows:
     """The inverse of `windows_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
         return Windows(tuple(map(_window_from, json.loads(content or "[]"))))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ClusterError(
             text("the maintenance windows are corrupt: {error}", error=str(error)),
             hint="repair them, or delete the ConfigMap to have none",

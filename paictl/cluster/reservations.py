@@ -136,7 +136,7 @@ def reservations_from(content: str) -> Reservations:
     """The inverse of `reservations_text`; raises `ClusterError` for a text that somebody has damaged."""
     try:
         return Reservations(tuple(map(_reservation_from, json.loads(content or "[]"))))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ClusterError(
             text("the reservations are corrupt: {error}", error=str(error)),
             hint="repair them, or delete the key to have none",

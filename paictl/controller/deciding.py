@@ -33,8 +33,8 @@ OVERDUE: Final = timedelta(seconds=30)
 KEPT: Final = 1
 """Attempts before the present one whose ended pods are kept, for their logs."""
 PAUSES: Final = (10.0, 300.0)
-"""First and longest pause, in seconds, before a pod is made again that a kubelet has rejected: its node may reject the
-next one too, and the scheduler may choose it again."""
+"""First and longest pause, in seconds, before a pod is made again that a kubelet has rejected (its node may reject the
+next one too, and the scheduler may choose it again) or that has soon ended by itself several times."""
 LASTED: Final = timedelta(minutes=10)
 """How long an attempt has to last so that the pauses begin with the first again."""
 _ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST})
@@ -184,25 +184,34 @@ def wanted(
 
 
 def _rest_of_attempt(record: JobRecord, objects: JobObjects, now: datetime) -> float:
-    """Seconds for which an attempt is put off, because a kubelet has rejected a pod of the one before."""
-    before = record.status.attempt - 1
-    if not record.attempts or not any(pod.rejected and pod.attempt == before for pod in objects.pods):
+    """Seconds for which an attempt is put off: a kubelet has rejected a pod of the one before, or it soon failed again.
+
+    One failure costs no time. A job that always fails at once, however often it may be retried, takes devices from
+    others for nothing, and keeps the API server busy.
+    """
+    pods = [pod for pod in objects.pods if pod.attempt == record.status.attempt - 1]
+    rejected = any(pod.rejected for pod in pods)
+    if not record.attempts or not (rejected or any(pod.change is PodChange.FAILED for pod in pods)):
         return 0.0
     quick = takewhile(lambda line: line.ended - (line.started or line.ended) < LASTED, reversed(record.attempts))
-    return _rest(record.attempts[-1].ended, sum(1 for _ in quick), now)
+    return _rest(record.attempts[-1].ended, sum(1 for _ in quick) - (not rejected), now, least=int(rejected))
 
 
 def _rest_of_task(task: TaskStatus, objects: JobObjects, attempt: int, now: datetime) -> float:
-    """Seconds for which a task is put off, because a kubelet has rejected its last pod."""
+    """Seconds for which a task is put off: a kubelet has rejected its last pod, or it soon ended again."""
     for pod in objects.pods:
         is_last = (pod.attempt, pod.place, pod.retry) == (attempt, (task.role, task.index), task.retries - 1)
         if is_last and pod.rejected and pod.ended:
             return _rest(pod.ended, task.retries, now)
+        if is_last and pod.over and pod.ended and pod.ended - (pod.started or pod.ended) < LASTED:
+            return _rest(pod.ended, task.retries - 1, now, least=0)
     return 0.0
 
 
-def _rest(since: datetime, tries: int, now: datetime) -> float:
-    pause = min(PAUSES[0] * 2.0 ** min(max(tries, 1) - 1, 16), PAUSES[1])
+def _rest(since: datetime, tries: int, now: datetime, *, least: int = 1) -> float:
+    if not (tries := max(tries, least)):
+        return 0.0
+    pause = min(PAUSES[0] * 2.0 ** min(tries - 1, 16), PAUSES[1])
     return max(pause - (now - since).total_seconds(), 0.0)
 
 

@@ -247,7 +247,7 @@ class DoorCore:
     def node_gone(self, name: str) -> None:
         """A node was removed."""
         with self.guarded():
-            self.health.nodes.pop(name, None)
+            self.health.remove(name)
             if self.is_open:
                 self._judge(name)
 

@@ -29,6 +29,8 @@ class DoorHealth:
 
     def __init__(self, promised: Mapping[str, int], clock: Callable[[], float], heal_after: float) -> None:
         self.nodes: dict[str, NodeStatus] = {}
+        self.changes = 0
+        """How often a node has changed."""
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
         self.bad_devices: dict[str, Mapping[int, str]] = {}
@@ -62,9 +64,14 @@ class DoorHealth:
         """
         before = self.nodes.get(node.name)
         self.nodes[node.name] = node
+        self.changes += before != node
         if node.ending > (before.ending if before is not None else 0):  # another process has given up pods there
             self.give_up(node.name, min(node.ending, longest))
         return before != node
+
+    def remove(self, name: str) -> None:
+        """A node was removed."""
+        self.changes += self.nodes.pop(name, None) is not None
 
     def judge(self, name: str, *, was_bad: bool) -> str:
         """Why a node of the configuration is bad; empty if it can be used."""

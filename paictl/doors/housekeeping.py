@@ -6,9 +6,10 @@ Functions on the core, under its lock; they return values and never block.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from paictl.doors import claims, pod_events, reclaim, windows
 from paictl.doors.core import DoorCore
@@ -21,6 +22,8 @@ from paictl.scheduler.decision import Bind, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import Millis
+
+Row = TypeVar("Row")
 
 SETTLE: Final = 2.0
 """Seconds that kube-scheduler has for asking about a pod by itself; doubled each time the pod is requeued."""
@@ -287,19 +290,24 @@ def _waits(core: DoorCore, entry: PodEntry) -> bool:
 
 
 def _in_turn(core: DoorCore, entries: list[PodEntry]) -> list[PodEntry]:
-    """The most urgent pod of each virtual cluster, then the second of each, and so on.
+    return in_turn(core, sorted(entries, key=_urgency), lambda entry: entry)
+
+
+def in_turn(core: DoorCore, rows: Iterable[Row], entry_of: Callable[[Row], PodEntry]) -> list[Row]:
+    """The first row of each virtual cluster, then the second of each, and so on; `rows` have the most urgent first.
 
     Priorities of two virtual clusters cannot be compared, and thousands of pods of one must not keep the others from
     their turn. Pods that name a virtual cluster that does not exist, or that they may not use, have one turn together.
     """
-    known, places, turns = core.book.engine.state.vcs, Counter[str](), list[tuple[int, PodEntry]]()
+    known, places, turns = core.book.engine.state.vcs, Counter[str](), list[tuple[int, Row]]()
     grants = core.grants if core.options.require_grants else None  # the whole `core.refusal` is too slow for thousands
-    for entry in sorted(entries, key=_urgency):
+    for row in rows:
+        entry = entry_of(row)
         vc = entry.reading.request.vc if entry.reading is not None else ""
         vc = vc if vc in known and (grants is None or grants.allow(entry.ref.namespace, vc)) else ""
-        turns.append((places[vc], entry))
+        turns.append((places[vc], row))
         places[vc] += 1
-    return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
+    return [row for _, row in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:

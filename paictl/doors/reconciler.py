@@ -7,9 +7,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from paictl.cluster.devices.claims import ClaimError, ResourceClaim
 from paictl.cluster.devices.writing import ClaimWriter
@@ -29,6 +29,8 @@ from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.wire import PREEMPTED_FOR
 from paictl.units import Millis
+
+Row = TypeVar("Row")
 
 _LOGGER = logging.getLogger("paictl.doors")
 
@@ -88,6 +90,8 @@ BETWEEN_EVICTIONS: Final = (1.0, 30.0)
 """First and longest pause before another attempt at a victim that a budget protects or that did not go."""
 NOTED_AGAIN: Final = 10.0
 """Seconds after which a promised start is written again into a pod that does not have it yet."""
+FORGOTTEN: Final = 600.0
+"""Seconds after which a failure counts no more."""
 REQUEUE: Final = "paictl.io/asked-again"
 """Annotation whose change makes kube-scheduler ask about a pod again."""
 
@@ -133,6 +137,12 @@ class Reconciler:
         """When conditions of groups were written that are not known to have them yet."""
         self._swept = 0.0
         self._counted = 0.0
+        self._part = 0
+        """With which part the next sweep begins: behind one that failed."""
+        self._asking: dict[PodRef, None] = {}
+        """Pods about which kube-scheduler is to be made to ask again."""
+        self._failed: dict[Hashable, float] = {}
+        """When the API server gave no answer about somebody, or something else went wrong."""
         self._vacant: dict[str, float] = {}
         """Since when the place of a preempting group has been free."""
         self._stop = threading.Event()
@@ -153,53 +163,105 @@ class Reconciler:
             self.core.work.clear()
             if self._stop.is_set() or self.remaining() <= MARGIN:
                 continue
-            try:
-                self._preempt()
-                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: too costly for each change
-                    self._sweep()
-            except NotServingError:
-                continue
-            except PaictlError:  # the API server is away; the next round tries again
-                self._stop.wait(PERIOD)
-            except Exception:  # a fault of ours: without this thread nothing would be evicted or repaired any more
-                _LOGGER.exception("a round has ended early")
-                self._stop.wait(PERIOD)
+            self.round()
+
+    def round(self) -> None:
+        """What is due. A fault in one half keeps the other from nothing."""
+        self._survive(self._preempt)
+        if self.clock() - self._swept >= PERIOD:  # it looks at every pod: too costly for each change
+            self._survive(self._sweep)
+
+    def _survive(self, half: Callable[[], None]) -> None:
+        try:
+            half()
+        except NotServingError:
+            return
+        except PaictlError:  # the API server is away; the next round tries again
+            self._stop.wait(PERIOD)
+        except Exception:  # a fault of ours: without this thread nothing would be evicted or repaired any more
+            _LOGGER.exception("a round has ended early")
+            self._stop.wait(PERIOD)
 
     def reconcile(self) -> None:
-        """Do everything that is due."""
+        """Do everything that is due; raises what goes wrong."""
         self._preempt()
         self._sweep()
 
+    def _each(self, rows: Iterable[Row], about: Callable[[Row], Hashable], act: Callable[[Row], None]) -> None:
+        """Do something about each; a failure ends the round, and the next one begins with the others.
+
+        A webhook that never answers about the pods of one tenant costs each request about them 15 s.
+        """
+        for row in sorted(rows, key=lambda row: self._failed.get(about(row), -math.inf)):
+            try:
+                act(row)
+            except Exception:
+                self._failed[about(row)] = self.clock()
+                raise
+            self._failed.pop(about(row), None)
+
     def _sweep(self) -> None:
-        """Everything but preemptions: overdue bindings, pods that would fit now, and so on."""
+        """Everything but preemptions: overdue bindings, pods that would fit now, and so on.
+
+        After a failure the next sweep begins with the part behind the one that failed.
+        """
         self._swept = self.clock()
+        self._failed = {row: at for row, at in self._failed.items() if self._swept - at < FORGOTTEN}
+        parts = self._parts()
+        for _ in parts:
+            part, self._part = parts[self._part], (self._part + 1) % len(parts)
+            part()
+
+    def _parts(self) -> list[Callable[[], None]]:
+        """The parts of a sweep. Conditions come last: nothing waits for them."""
+        return [
+            self._check_doubtful,
+            self._requeue,
+            self._give_back,
+            lambda: housekeeping.note_hung(self.core),
+            self.core.heal,
+            self._lose_members,
+            self._move_gangs,
+            self._tell,
+            self._note_starts,
+            self._take_back_claims,
+            self._count_gangs,
+            self._preempt_unasked,
+            self._write_conditions,
+        ]
+
+    def _check_doubtful(self) -> None:
         for ref in (*housekeeping.overdue(self.core), *housekeeping.unlisted(self.core)):
             self._check(ref)
-        for ref in housekeeping.to_requeue(self.core):
-            if not self._may_act():  # another replica may lead by now and do this itself
-                break
-            if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
-                self._check(ref)
-        self._give_back()
-        housekeeping.note_hung(self.core)
-        self.core.heal()
-        self._lose_members()
-        self._move_gangs()
+
+    def _requeue(self) -> None:
+        """Have kube-scheduler ask again about pods that would get devices."""
+        self._asking |= dict.fromkeys(housekeeping.to_requeue(self.core))
+        self._each(tuple(self._asking), lambda ref: ref.namespace, self._ask_again)
+
+    def _ask_again(self, ref: PodRef) -> None:
+        if not self._may_act():  # another replica may lead by now and do this itself
+            return
+        del self._asking[ref]
+        if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
+            self._check(ref)
+
+    def _tell(self) -> None:
         for event in [*windows.warned(self.core), *housekeeping.starts(self.core)]:
             self.core.record(event)
-        self._note_starts()
-        self._take_back_claims()
+
+    def _count_gangs(self) -> None:
+        """Tell pods whose gangs are incomplete, and end those that will not be complete."""
         if self._swept - self._counted >= gangs.PATIENCE / 6:
             self._counted = self._swept
             gangs.tell_missing(self.core)
-            for ref, why in gangs.late(self.core):
-                self._end_late(ref, why)
+            self._each(gangs.late(self.core), lambda row: row[0], lambda row: self._end_late(*row))
+
+    def _preempt_unasked(self) -> None:
         for ref in housekeeping.unasked(self.core):
             began = time.perf_counter()
             deciding.preempt_unasked(self.core, ref)
             self._stop.wait(time.perf_counter() - began)  # leaves at least half of the time to questions
-        # Last, because nothing waits for them: if the API server does not answer the first request, the round ends.
-        self._write_conditions()
 
     def _write_conditions(self) -> None:
         """Write why groups wait; what was refused, or is not back yet, is not written again in each round."""
@@ -243,27 +305,29 @@ class Reconciler:
         now = self.clock()
         gangs: list[FailingGang | MovedGang] = [*due(self.core), *windows.due(self.core)]
         self._failing = {gang.gang: self._failing.get(gang.gang) or _Attempt(now, now) for gang in gangs}
-        for gang in gangs:
-            attempt = self._failing[gang.gang]
-            if now < attempt.due or not self._may_act():
+        self._each(gangs, lambda gang: gang.gang, self._move)
+
+    def _move(self, gang: FailingGang | MovedGang) -> None:
+        now, attempt = self.clock(), self._failing[gang.gang]
+        if now < attempt.due or not self._may_act():
+            return
+        attempt.due, attempt.pause = now + attempt.pause, min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
+        hindered = self._protected(gang.pods)
+        for ref, why in hindered.items():
+            self.core.record(pod_events.hindered(ref, ref.key, why))
+        for ref in () if hindered else gang.pods:
+            if not self._may_act():  # the next leader finds the rest of the gang due
+                return
+            if isinstance(gang, FailingGang) and gang.members:
+                self._lose(LostMember(ref, gang.why, dead=False, grace=self._grace(ref)))
                 continue
-            attempt.due, attempt.pause = now + attempt.pause, min(2 * attempt.pause, BETWEEN_EVICTIONS[1])
-            hindered = self._protected(gang.pods)
-            for ref, why in hindered.items():
-                self.core.record(pod_events.hindered(ref, ref.key, why))
-            for ref in () if hindered else gang.pods:
-                if not self._may_act():  # the next leader finds the rest of the gang due
-                    return
-                if isinstance(gang, FailingGang) and gang.members:
-                    self._lose(LostMember(ref, gang.why, dead=False, grace=self._grace(ref)))
-                    continue
-                answer, refusal = self._evict_kindly(ref)
-                if answer is Eviction.TAKEN:
-                    self.core.record(gang.event(ref))
-                elif answer is Eviction.REFUSED:
-                    self.core.record(pod_events.hindered(ref, ref.key, refusal))
-                else:
-                    self._check(ref)
+            answer, refusal = self._evict_kindly(ref)
+            if answer is Eviction.TAKEN:
+                self.core.record(gang.event(ref))
+            elif answer is Eviction.REFUSED:
+                self.core.record(pod_events.hindered(ref, ref.key, refusal))
+            else:
+                self._check(ref)
 
     def _evict_kindly(self, ref: PodRef) -> tuple[Eviction, str]:
         """Evict a pod for which nobody waits, with the time that it asks for; but no node waits for years."""
@@ -275,15 +339,17 @@ class Reconciler:
 
     def _lose_members(self) -> None:
         """Give up the pods on lost nodes whose gangs replace them."""
-        for member in gangs.due(self.core):
-            if self._may_act():
-                gangs.expect_end(self.core, member)
-                self._note_given_up()
-                self._lose(member)
+        self._each(gangs.due(self.core), lambda member: member.pod, self._give_up)
         self._note_given_up()
         for node in gangs.ended(self.core) if self._may_act() else ():
             conditions.note_given_up(self.client, node, None)
             self.core.health.ended.discard(node)
+
+    def _give_up(self, member: LostMember) -> None:
+        if self._may_act():
+            gangs.expect_end(self.core, member)
+            self._note_given_up()
+            self._lose(member)
 
     def _note_given_up(self) -> None:
         """Write into nodes that are away which pods may still run there, once: the right may be missing."""
@@ -351,14 +417,17 @@ class Reconciler:
     def _preempt(self) -> None:
         """Evict victims gang by gang."""
         preemptions = housekeeping.preemptions(self.core)
-        for preemption in preemptions:
-            self._nominate(preemption)  # first, because it finds out whether the waiting pods still exist
-            for uids in housekeeping.gangs(self.core, preemption):
-                self._evict_gang(preemption, uids)
+        self._each(preemptions, lambda preemption: preemption.group, self._clear)
         victim_uids = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in victim_uids}
         self._torn &= victim_uids
         self._nominated &= {uid for preemption in preemptions for uid in preemption.waiting}
+
+    def _clear(self, preemption: Preemption) -> None:
+        """Have the victims of one preemption go."""
+        self._nominate(preemption)  # first, because it finds out whether the waiting pods still exist
+        for uids in housekeeping.gangs(self.core, preemption):
+            self._evict_gang(preemption, uids)
 
     def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
         """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from paictl.cluster.interface import Configuration, Identity, Maintained, MaintenanceWindow, Nodes, Scheduling
 from paictl.cluster.maintenance import Outlook, WindowRequest
@@ -13,6 +13,9 @@ from paictl.errors import PaictlError
 from paictl.i18n import did_you_mean, text
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.windows import check_nodes
+
+_FARTHEST: Final = timedelta(days=10 * 366)
+"""Beyond ten years a time is a mistake: dates would overflow, and what comes every day would be counted day by day."""
 
 
 class MaintenancePorts(Identity, Nodes, Scheduling, Configuration, Maintained, Protocol):
@@ -28,19 +31,24 @@ def read_start(word: str | None, now: datetime) -> datetime | None:
         return None
     if word.startswith("+"):
         return now + timedelta(milliseconds=read_span(word[1:]))
+    hint = "write for instance 2026-12-01T22:00, 2026-12-01T22:00Z, +2h, or now"
     try:
         start = datetime.fromisoformat(word)
-    except ValueError:
-        hint = "write for instance 2026-12-01T22:00, 2026-12-01T22:00Z, +2h, or now"
+        start = start if start.tzinfo is not None else start.astimezone()
+    except (ValueError, OverflowError):  # no time zone reaches back to the year 1
         raise PaictlError(text("{said!r} is not a time", said=word), hint=hint) from None
-    return start if start.tzinfo is not None else start.astimezone()
+    if start - now > _FARTHEST:
+        raise PaictlError(text("{said!r} is more than 10 years from now", said=word), hint=hint)
+    return start
 
 
 def read_span(word: str) -> Millis:
-    """A span that is not empty and ends; raises `PaictlError` for anything else."""
+    """A span that is not empty and ends within ten years; raises `PaictlError` for anything else."""
     seconds = parse_duration(word)
     if seconds == FOREVER or seconds <= 0:
         raise PaictlError(text("{said!r} is not a finite span of time", said=word), hint="write for instance 4h")
+    if seconds > _FARTHEST.total_seconds():
+        raise PaictlError(text("{said!r} is longer than 10 years", said=word), hint="write for instance 4h")
     return Millis(round(seconds * 1000))
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.cluster.pods.reading import bound_node, noted_on, pinned_node
 from paictl.doors import pod_events
@@ -20,11 +21,36 @@ REFUSED: Final = (5.0, 600.0)
 """First and longest pause in seconds before a gang is tried again whose pins would be refused."""
 RETRY: Final = (1.0, 30.0)
 """First and longest pause in seconds before a PATCH that was refused is sent again."""
+DEMANDS: Final = 16
+"""Demands for which nodes are remembered."""
 
 
 def gates_of(pod: Mapping[str, Any]) -> list[str]:
     """Names of a pod's scheduling gates."""
     return [str(gate.get("name")) for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
+
+
+class NodesByDemand:
+    """Which nodes would let a pod in by what it demands, for as long as no node and nothing on one changes.
+
+    Thousands of pods of one template may wait, and look at each node in each round, while others wait for their turn.
+    """
+
+    def __init__(self, core: DoorCore) -> None:
+        self._core = core
+        self._versions = -1, -1
+        self._known: list[tuple[PodDemand | None, dict[str, bool]]] = []
+
+    def of(self, demand: PodDemand | None) -> dict[str, bool]:
+        """What is known, to be completed by whoever looks at another node."""
+        versions = self._core.usage.version, self._core.health.changes
+        if versions != self._versions or self._core.claims is not None:  # claims say what a node offers
+            self._versions, self._known = versions, []
+        for other, takes in self._known:
+            if other == demand:
+                return takes
+        self._known = [*self._known[1 - DEMANDS :], (demand, {})]
+        return self._known[-1][1]
 
 
 class PlacerCore(DoorCore):
@@ -41,6 +67,7 @@ class PlacerCore(DoorCore):
         """Pods that were pinned and are not bound, by uid, and since when."""
         self.unsure: set[str] = set()
         """Pods whose PATCH was sent and not answered, by uid: they may be pinned, so nobody else gets their places."""
+        self.takes = NodesByDemand(self)
         self.reasons: dict[str, str] = {}
         """What a waiting pod was told last, by uid."""
         self._retries: dict[str, tuple[float, float]] = {}

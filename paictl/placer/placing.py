@@ -6,15 +6,17 @@ import math
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Final
 
 from paictl.cluster.pods.feasibility import PodDemand
-from paictl.doors import deciding, reclaim
+from paictl.doors import deciding, housekeeping, reclaim
 from paictl.doors.binder import booked
 from paictl.doors.core import Binding
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.table import UNVERSIONED, CachedDecision, GangKey, PodEntry
 from paictl.placer.core import PlacerCore, gates_of
+from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import GATE
 from paictl.workload.devicelimits import devices_of
 from paictl.workload.lentorder import WaitingGang
@@ -29,7 +31,8 @@ GATHERING: Final = 2.0
 ROUNDS: Final = 8
 """Places that are tried for a gang: a node that is too small for its pods together is left out of the next."""
 SHORT: Final = 1.0
-"""Seconds of a round in which opportunistic gangs keep their order although devices become free meanwhile."""
+"""Seconds of a round in which opportunistic gangs keep their order although devices become free meanwhile, and after
+which gangs that have come meanwhile have their turn."""
 SHOWN: Final = 3
 """Nodes that a waiting pod is told of."""
 
@@ -43,7 +46,7 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
         if not core.is_open:
             return
         order = _Order(core)
-        for members in _in_turn(core, _gangs(core)):
+        for members in _each_once(core):
             waiting = [entry for entry in members if _waits(core, entry)]  # some may have gone since
             if not waiting or order.would_break(waiting[0]):
                 continue
@@ -52,6 +55,22 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
                 send(pins)
             order.tried(waiting[0], waits=not pins)
             give_way()  # after a large gang for seconds, in which its pins are written
+
+
+def _each_once(core: PlacerCore) -> Iterator[list[PodEntry]]:
+    """Each gang once, in turn. Those that come meanwhile have theirs among the others that are left.
+
+    If thousands of gangs of one tenant wait, a round takes seconds.
+    """
+    tried, looked, is_over = set[GangKey](), core.clock(), False
+    while not is_over:
+        is_over = True
+        for members in _in_turn(core, [members for members in _gangs(core) if _key(core, members) not in tried]):
+            tried.add(_key(core, members))
+            yield members
+            if core.news.is_set() and core.clock() - looked > SHORT:
+                looked, is_over = core.clock(), False
+                break
 
 
 class _Order:
@@ -103,15 +122,17 @@ def _waits(core: PlacerCore, entry: PodEntry) -> bool:
 
 
 def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
-    """Gated pods by gang, the most urgent gang first."""
+    """Gated pods by gang: of guaranteed gangs the most urgent of each virtual cluster, then the second; then others."""
     gangs: dict[GangKey, list[PodEntry]] = {}
     for uid in core.gated:
         entry = core.table.by_uid.get(uid)
         if entry is not None and entry.reading is not None and _waits(core, entry):
-            gangs.setdefault(core.table.gang(entry.ref, entry.reading.request.group), []).append(entry)
+            gangs.setdefault(_key(core, [entry]), []).append(entry)
     for members in gangs.values():
         members.sort(key=lambda entry: entry.ref.key)
-    return sorted(gangs.values(), key=lambda members: _urgency(core, members))
+    ordered = sorted(gangs.values(), key=lambda members: _urgency(core, members))
+    guaranteed = [members for members in ordered if _request(members).guaranteed]
+    return [*housekeeping.in_turn(core, guaranteed, itemgetter(0)), *ordered[len(guaranteed) :]]
 
 
 def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[PodEntry]]:
@@ -124,12 +145,11 @@ def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[Pod
         return
     queues: dict[WaitingGang, deque[list[PodEntry]]] = {}
     for members in gangs:  # the guaranteed come before all others
-        reading = members[0].reading
-        assert reading is not None  # noqa: S101 - see _gangs
-        if reading.request.guaranteed:
+        request = _request(members)
+        if request.guaranteed:
             yield members
         else:
-            gang = reading.request.vc, members[0].user, devices_of(reading.request.members)
+            gang = request.vc, members[0].user, devices_of(request.members)
             queues.setdefault(gang, deque()).append(members)
     turns, version = core.allowances.turns(), core.book.engine.version
     while queues:
@@ -146,9 +166,18 @@ def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[Pod
 def _urgency(core: PlacerCore, members: list[PodEntry]) -> tuple[int, str, str]:
     """The higher priority first, then whose first pod was created first."""
     created = min(str(core.gated[entry.ref.uid]["metadata"].get("creationTimestamp", "")) for entry in members)
+    request = _request(members)
+    return -request.priority, created, request.group
+
+
+def _key(core: PlacerCore, members: list[PodEntry]) -> GangKey:
+    return core.table.gang(members[0].ref, _request(members).group)
+
+
+def _request(members: list[PodEntry]) -> PodRequest:
     reading = members[0].reading
     assert reading is not None  # noqa: S101 - see _gangs
-    return -reading.request.priority, created, reading.request.group
+    return reading.request
 
 
 def _place(core: PlacerCore, members: list[PodEntry]) -> list[Binding]:
@@ -259,15 +288,14 @@ def _unready(core: PlacerCore, members: list[PodEntry]) -> str:
 
 def _incomplete(core: PlacerCore, members: list[PodEntry]) -> str:
     """How many of a gang's pods are there; empty if all are. A gang that has begun is finished."""
-    reading = members[0].reading
-    assert reading is not None  # noqa: S101 - see _gangs
-    group = core.book.engine.state.groups.by_name.get(reading.request.group)
+    request = _request(members)
+    group = core.book.engine.state.groups.by_name.get(request.group)
     placed = {uid for row in group.pods for uid in row if uid} if group is not None else set()
     if placed - {entry.ref.uid for entry in members}:
         return ""
-    size = sum(pods for _, pods in reading.request.members)
+    size = sum(pods for _, pods in request.members)
     if len(members) < size:
-        return f"pod waits for its gang: {len(members)} of {size} pods of {reading.request.group} are there"
+        return f"pod waits for its gang: {len(members)} of {size} pods of {request.group} are there"
     return ""
 
 
@@ -296,9 +324,12 @@ class _Fitting:
         if entry.demand is None or entry.demand != self._demand:
             self._demand, self._takes = entry.demand, {}
         names = [name for name in self._core.health.nodes if name not in self._excluded]
+        known = self._core.takes.of(entry.demand)
         for name in names:
             if name not in self._takes:
-                self._takes[name] = not reclaim.obstacle_on(self._core, entry, name)
+                if name not in known:
+                    known[name] = not reclaim.obstacle_on(self._core, entry, name)
+                self._takes[name] = known[name]
         return [name for name in names if self._takes[name]]
 
     def taken(self, node: str) -> None:

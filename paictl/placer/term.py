@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from paictl.cluster.devices.pod_claims import PodClaims
 from paictl.doors.binder import MARGIN
-from paictl.doors.core import NotServingError
+from paictl.doors.core import Binding, NotServingError
 from paictl.doors.pod_events import PodEvent
 from paictl.doors.reconciler import PERIOD, Reconciler
 from paictl.doors.service import DoorService
@@ -36,19 +38,21 @@ class PinReconciler(Reconciler):
     def _nominate(self, preemption: Preemption) -> None:
         """A gated pod needs no nomination: it is pinned when its victims have gone."""
 
-    def _sweep(self) -> None:
-        super()._sweep()
-        for ref in self.core.stuck():
-            self._settle_pin(ref)
-        if self.core.claims is not None:
-            self._allocate_again(self.core.claims)
+    def _parts(self) -> list[Callable[[], None]]:
+        return [*super()._parts(), self._settle_pins, self._allocate_again]
 
-    def _allocate_again(self, claims: PodClaims) -> None:
-        """Allocate what a pinned pod has lost."""
-        for lost in self.core.unclaimed():
-            pod = pods.get(self.client, lost.ref.namespace, lost.ref.name)
-            if pod is not None and pod["metadata"].get("uid") == lost.ref.uid and self._may_act():
-                claims.write(pod, lost.node, lost.devices, pods.BIND)
+    def _settle_pins(self) -> None:
+        self._each(self.core.stuck(), lambda ref: ref, self._settle_pin)
+
+    def _allocate_again(self) -> None:
+        """Allocate what pinned pods have lost."""
+        if self.core.claims is not None:
+            self._each(self.core.unclaimed(), lambda lost: lost.ref, partial(self._allocate, self.core.claims))
+
+    def _allocate(self, claims: PodClaims, lost: Binding) -> None:
+        pod = pods.get(self.client, lost.ref.namespace, lost.ref.name)
+        if pod is not None and pod["metadata"].get("uid") == lost.ref.uid and self._may_act():
+            claims.write(pod, lost.node, lost.devices, pods.BIND)
 
     def _settle_pin(self, ref: PodRef) -> None:
         """A pin cannot be widened: a pod that is made again is deleted, another is told."""

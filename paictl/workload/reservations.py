@@ -114,13 +114,18 @@ class Reservation:
 
 
 def read_reservation(row: Mapping[str, Any]) -> Reservation:
-    """A reservation from the JSON values that `reservation_row` gives."""
-    reservation = Reservation(**{**row, "nodes": tuple(map(str, row.get("nodes", ())))})
+    """A reservation from the JSON values that `reservation_row` gives; raises `ValueError` or others for other ones."""
+    known = Reservation(**{**row, "nodes": tuple(map(str, row.get("nodes", ())))})
+    if known.vc and min(known.cells, known.leaves) < 1:  # each decision of its virtual cluster divides by them
+        raise ValueError(known.size)
     return replace(
-        reservation,
-        repeat=Repeat(reservation.repeat),
-        start=Millis(int(reservation.start)),
-        end=Millis(int(reservation.end)),
+        known,
+        name=str(known.name),
+        cells=int(known.cells),
+        leaves=int(known.leaves),
+        repeat=Repeat(known.repeat),
+        start=Millis(int(known.start)),
+        end=Millis(int(known.end)),
     )
 
 

@@ -148,7 +148,7 @@ def read_sharing(data: object, where: str = SECTION) -> Sharing:
         )
     except PaictlError:  # one of them is a ValueError, too, and it knows its place
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # YAML has an infinity
         raise PaictlError(
             text("this section cannot be read: {error}", error=str(error)),
             where=where,

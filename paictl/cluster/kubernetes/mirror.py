@@ -6,6 +6,7 @@ A list of 10,000 jobs is 40 MB on the wire and a second of everybody's time; a w
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,8 @@ from paictl.remote.kube.objects import path_of
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
 OURS: Final = {"labelSelector": SELECTOR}
+REMEMBERED: Final = 10_000
+"""Jobs that are remembered as gone: more than can go while one change is under way."""
 
 
 class Relay:
@@ -44,6 +47,8 @@ class JobMirror:
         self._pods: dict[str, dict[str, PodSummary]] = {}
         self._homes: dict[str, str] = {}
         """The job of each pod by uid."""
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """Jobs that are gone, by uid: an answer about one that comes later must not bring it back."""
         self.informers: tuple[Informer, ...] = (
             Informer(client, paijobs_path(), Relay(self._job, self._job_gone), times=times),
             Informer(client, PODS, Relay(self._pod, self._pod_gone), query=OURS, times=times),
@@ -88,13 +93,15 @@ class JobMirror:
 
     def remember(self, body: Json) -> PaiJob:
         """What the API server has answered to a change of ours, before the watch tells of it."""
-        return self._job(body)
+        return self._job(body, told=False)
 
     # --- being told
 
-    def _job(self, body: Json) -> PaiJob:
+    def _job(self, body: Json, *, told: bool = True) -> PaiJob:
         pai = read_paijob(body)
         with self._lock:
+            if not told and pai.uid in self._gone:
+                return pai
             known = self._jobs.get(pai.name)
             if known is None or known.uid != pai.uid or _newer(pai.version, known.version):
                 self._jobs[pai.name] = known = pai
@@ -106,8 +113,12 @@ class JobMirror:
         with self._lock:
             known = self._jobs.get(name)
             if known is not None and uid in ("", known.uid):
+                uid = known.uid
                 del self._jobs[name]
                 self._job_left(name)
+            self._gone[uid] = None
+            while len(self._gone) > REMEMBERED:
+                self._gone.popitem(last=False)
         self._changed(name)
 
     def _pod(self, body: Json) -> None:

@@ -134,6 +134,51 @@ def test_a_rejected_pod_is_made_again_after_a_pause_that_grows(kube: FakeJobs, g
     assert [10 <= pauses[0] <= 20, 20 <= pauses[1] <= 30, 40 <= pauses[2] <= 50, 80 <= pauses[3] <= 90] == [True] * 4
 
 
+def ends_again(kube: FakeJobs, bench: Bench, code: int, lasts: timedelta) -> float:
+    """The pod runs for a while and ends; seconds until the next one is there."""
+    turn(kube, bench)
+    (pod,) = kube.live()
+    bench.ahead += lasts
+    path = next(path for path in kube.objects if path.endswith(f"/pods/{pod['metadata']['name']}"))
+    ended = {"exitCode": code, "reason": "Error", "finishedAt": rfc3339(datetime.now(UTC) + bench.ahead)}
+    kube.objects[path]["status"] |= {
+        "phase": "Failed" if code else "Succeeded",
+        "containerStatuses": [{"state": {"terminated": ended}}],
+    }
+    begun = bench.ahead
+    turn(kube, bench, times=6)
+    while not kube.live():
+        bench.ahead += timedelta(seconds=5)
+        turn(kube, bench, times=2)
+    return (bench.ahead - begun).total_seconds()
+
+
+@pytest.mark.parametrize("kind", ["fails", "ends"])
+def test_what_always_ends_at_once_starts_again_ever_less_often(kube: FakeJobs, kind: str) -> None:
+    role, code = ({"taskRetryCount": -2}, 0) if kind == "ends" else ({}, 1)
+    options = {"gang": False} if kind == "ends" else {"jobRetryCount": 1_000_000}
+    cluster(kube).submit([request({"a": role}, **options)])
+    bench = Bench(kube)
+    kube.clock = lambda: rfc3339(datetime.now(UTC) + bench.ahead)
+    soon, late = timedelta(seconds=1), timedelta(minutes=11)
+    pauses = [ends_again(kube, bench, code, soon) for _ in range(9)]
+    assert pauses[0] == 0
+    assert [10 <= pauses[1] <= 20, 20 <= pauses[2] <= 30, 40 <= pauses[3] <= 50] == [True] * 3
+    assert all(290 <= pause <= 310 for pause in pauses[6:])
+    assert ends_again(kube, bench, code, late) == 0
+    assert (ends_again(kube, bench, code, soon) == 0) is (kind == "fails")
+
+
+def test_a_gang_that_was_preempted_again_and_again_starts_without_a_pause(kube: FakeJobs) -> None:
+    cluster(kube).submit([request({"a": {}})])
+    bench = Bench(kube)
+    for _ in range(4):
+        turn(kube, bench)
+        kube.disturb(next(pod["metadata"]["name"] for pod in kube.live()))
+    turn(kube, bench)
+    assert (len(kube.live()), job(kube).attempt) == (1, 4)
+
+
 def test_a_pod_that_ran_and_failed_counts_whatever_its_reason_is(kube: FakeJobs) -> None:
     cluster(kube).submit([request({"a": {}})])
     bench = Bench(kube)

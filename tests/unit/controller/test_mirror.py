@@ -84,6 +84,23 @@ def test_own_changes_are_seen_at_once_and_nothing_is_listed(kube: FakeJobs) -> N
     assert kube.requests == []
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_an_answer_that_comes_after_the_news_of_a_deletion_brings_nobody_back(kube: FakeJobs, again: bool) -> None:
+    """Nobody would ever tell that it is gone once more: it would be shown, and looked at, for ever."""
+    told, dice = Told(kube), random.Random(0)  # noqa: S311
+    cluster(kube).submit([request({"a": {}}, "first")])
+    told.tell(dice)
+    (path,) = (path for path in kube.objects if path.startswith(f"{JOBS}/"))
+    answer = kube.objects.pop(path)
+    told.tell(dice)
+    if again:
+        cluster(kube).submit([request({"a": {}}, "first")])
+        told.tell(dice)
+    told.watched.mirror.remember(answer)
+    assert told.watched.views() == told.fresh()
+    assert [pai.uid != answer["metadata"]["uid"] for pai in told.watched.mirror.jobs()] == [True] * again
+
+
 @pytest.mark.parametrize("kind", [0, 1])
 def test_while_the_watch_is_broken_the_server_is_asked(kube: FakeJobs, kind: int) -> None:
     seen, told = cluster(kube), Told(kube)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +15,7 @@ from paictl.doors.metrics import DoorMetrics
 from paictl.doors.views import explain_pod
 from paictl.remote.kube.client import Json
 from paictl.units import Millis, instant, rfc3339
-from paictl.workload.reservations import Repeat, Reservation, Reservations
+from paictl.workload.reservations import Repeat, Reservation, Reservations, reservation_row
 from paictl.workload.windows import Window, Windows
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang
@@ -92,6 +93,16 @@ def test_who_ends_in_time_is_not_held_back(harness: Harness) -> None:
     reserve(harness, 2, cells=3)
     assert harness.ask(pods("short", 1, hours=2)[0]).names
     assert refused(harness, pods("long", 1, hours=2.1))
+
+
+@pytest.mark.parametrize("shape", [{"leaves": 0}, {"leaves": None}, {"leaves": "four"}, {"cells": 0}])
+def test_a_reservation_with_odd_cells_counts_as_damaged_and_decisions_go_on(
+    harness: Harness, shape: dict[str, object]
+) -> None:
+    known = {**reservation_row(reserve(harness, 0)), "start": "2026-12-01T00:00:00Z", "end": "2036-12-01T00:00:00Z"}
+    harness.core.windows_changed({"data": {RESERVATIONS: json.dumps([known | shape])}})
+    assert "the reservations are corrupt" in harness.core.windows.problem
+    assert harness.ask(harness.create(gang("b", 1, 4, "B")[0])).names
 
 
 def test_nothing_is_lost_over_a_restart_and_a_damaged_object_changes_nothing(harness: Harness) -> None:

@@ -454,6 +454,8 @@ def test_what_is_remembered_of_nodes_is_what_would_be_found_now(
             pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(cores)}}
         placer.create(pods)
         placer.round()
+        if dice.random() < 0.3:
+            placer.core.node_changed(node_status(node("n3", unschedulable=dice.random() < 0.5)))
         if dice.random() < 0.4:
             placer.delete(dice.choice(sorted(placer.server.pods)).partition("/")[2])
     assert {0, len(NODES)} < set(asked), "from empty nodes to full ones"

@@ -96,6 +96,8 @@ def test_what_holds_a_gang_back_is_said_and_opportunistic_ones_have_no_limit() -
         {"user-limits": [{"devices": 1}]},
         {"budgets": [{"device-hours": 1, "over": "explode"}]},
         {"budgets": [{"device-hours": "much"}]},
+        {"budgets": [{"device-hours": float("inf")}]},
+        {"user-limits": [{"vc": "a", "devices": float("inf")}]},
     ],
 )
 def test_a_section_that_the_schema_would_refuse_is_refused_here_too(section: object) -> None:

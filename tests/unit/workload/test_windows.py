@@ -7,11 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.maintenance import windows_from, windows_text
+from paictl.cluster.values import ClusterError
 from paictl.errors import PaictlError
 from paictl.units import Millis
 from paictl.workload.windows import Window, WindowError, Windows
 
 NODES = ("a", "b", "c")
+WRITTEN = (
+    '[{"name": "w", "nodes": ["a"], "start": "2026-12-01T00:00:00Z", "end": "2026-12-02T00:00:00Z", '
+    '"noticeSeconds": %s}]'
+)
 
 
 def window(name: str = "w", nodes: tuple[str, ...] = ("a",), start: int = 100, end: int = 200) -> Window:
@@ -95,3 +100,10 @@ def test_a_window_that_keeps_nodes_free_closes_them_and_drains_nobody() -> None:
     assert (windows.active(Millis(100)), windows.held(Millis(100))) == ({}, {})
     assert (windows.free_name(), windows.free_name(hold=True)) == ("maintenance-2", "defrag-2")
     assert windows_from(windows_text(windows)) == windows, "a door reads it as it was written"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, WRITTEN % "Infinity", WRITTEN % "1e999", WRITTEN % '"soon"'])
+def test_a_text_that_is_no_list_of_windows_is_refused_as_damaged(text: str) -> None:
+    """Anything else than `ClusterError` would end the thread that tells the door of windows."""
+    with pytest.raises(ClusterError, match="the maintenance windows are corrupt"):
+        windows_from(text)
