@@ -256,6 +256,7 @@ def add(
     masters: files.Masters = None,
     workers: files.Workers = None,
     config: files.Config = None,
+    accept_new: files.AcceptNew = False,
     state: StateOption = None,
 ) -> None:
     """Add a worker; on a real cluster (-m -w -c) the machine joins and the configuration is updated."""
@@ -265,7 +266,7 @@ def add(
             raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
         from paictl.cli.node import members  # late: needs the extras k8s and deploy
 
-        members.add(name, address, like, inventory_files)
+        members.add(name, address, like, inventory_files, accept_new=accept_new)
         return
     if address is None:
         raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
