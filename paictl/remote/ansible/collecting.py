@@ -21,12 +21,12 @@ _EMPTY: Final = ("non-zero return code", "MODULE FAILURE", "deserialization fail
 """Messages that say less than stderr does."""
 _HIDDEN: Final = "what it said is hidden, for it may hold secrets (no_log)"
 _UNKNOWN_KEY: Final = "because Host Key checking is enabled"
-"""How Ansible says, where it signs in with a password, that a host's key is not known."""
+"""How Ansible says, where it signs in with a password, that a host's key is unknown, or is another one than before."""
 _PREFIX: Final = re.compile(r"^(Task failed: )?(Action failed: |Module failed: )?")
 _HINTS: Final = (
     (
         "Host key verification failed",
-        "show and trust it: --accept-new-host-keys of deploy check, deploy apply, node add or node run",
+        "paictl node run true says which; new keys: --accept-new-host-keys (deploy check, deploy apply, node add)",
     ),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "paictl node run true says how to replace the key"),
     ("Permission denied", "see user, password or key file in config.yaml"),
@@ -191,7 +191,7 @@ def reason(result: Mapping[str, Any]) -> str:
             return reason(item)
     message = _PREFIX.sub("", str(result.get("msg") or "").strip())
     if _UNKNOWN_KEY in message:
-        return "Host key verification failed: the key of this host is not known yet"
+        return "Host key verification failed: the key of this host is unknown or has changed"
     details = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
     last = details[-1].strip() if details else ""
     if last and last not in message and (not message or any(words in message for words in _EMPTY)):

@@ -98,7 +98,8 @@ def test_an_unknown_host_key_is_named_where_a_password_signs_in_too(tmp_path: Pa
         "Please add this host's fingerprint to your known_hosts file to manage this host."
     )
     _, heard = collected(tmp_path, event("runner_on_failed", "a", res={"msg": words}))
-    assert heard[-1].message == "Host key verification failed: the key of this host is not known yet"
+    assert heard[-1].message == "Host key verification failed: the key of this host is unknown or has changed"
+    assert "node run true" in heard[-1].hint
     assert "--accept-new-host-keys" in heard[-1].hint
 
 
