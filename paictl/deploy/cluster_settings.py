@@ -134,7 +134,10 @@ def noted_settings(deployment: Deployment, machine: Machine) -> dict[str, Any]:
 
 
 def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list[str]]:
-    """The sections in which the note of a machine that has joined differs, each with what changes in words."""
+    """The sections in which the note of a machine that has joined differs, each with what changes in words.
+
+    A section noted as null was about to change when an earlier run ended (playbooks/library/paictl_settings.py).
+    """
     settings = noted_settings(deployment, facts.machine)
     try:
         noted: Any = json.loads(facts.values.get("settings") or "{}")
@@ -143,10 +146,10 @@ def changed_sections(deployment: Deployment, facts: HostFacts) -> dict[str, list
     noted = {**_BEFORE, **noted} if noted and not noted.get(_RESTORED) else noted
     return {
         name: list(_differences(noted[name], value))
-        if name in noted
+        if noted.get(name) is not None
         else [text("the previously applied value is unknown")]
         for name, value in settings.items()
-        if name not in noted or noted[name] != value
+        if noted.get(name) != value
     }
 
 

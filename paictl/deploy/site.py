@@ -134,7 +134,9 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
     message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
     unreachable = all(outcome.unreachable for outcome in bad)
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
-    hint = next((event.hint for event in events if event.hint), "") or "fix it, then apply again to resume"
+    hint = next((event.hint for event in events if event.hint), "") or text(
+        "fix it, then run the same command again to resume"
+    )
     raise DeployError(message or text("{name} failed", name=name), exit_code=code, hint=hint, where=str(result.folder))
 
 

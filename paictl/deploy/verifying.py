@@ -212,7 +212,10 @@ class _Trying:
             self._close_off(names[0])
         served = [f"serve-{number}" for number in range(len(names))]
         pods = self._until([*served, *([_CLOSED] if names else [])], lambda pod: bool(_ip(pod) and _up(pod)))
-        checks = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
+        checks = [
+            self._judged("pod", name, explained(self._client, pods[f"serve-{number}"]))
+            for number, name in enumerate(names)
+        ]
         serving = {
             name: _ip(pods[f"serve-{number}"])
             for number, name in enumerate(names)
@@ -302,11 +305,16 @@ class _Trying:
             kind, count = amounts[name]
             self._create(_pod(f"devices-{number}", name, self._trial.image, "true", limits={kind: str(count)}))
         pods = self._until([f"devices-{number}" for number in range(len(order))], _over)
-        return [device_finding(name, amounts[name], pods[f"devices-{number}"]) for number, name in enumerate(order)]
+        return [
+            device_finding(name, amounts[name], explained(self._client, pods[f"devices-{number}"]))
+            for number, name in enumerate(order)
+        ]
 
 
 _SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
 """Every container has /etc/hostname; nothing else of the image is needed."""
+_NO_REASON: Final = ("Pending", "ContainerCreating")
+"""What the API says of a pod that has not started, if it says nothing."""
 _CLOSED: Final = "closed"
 _ENFORCED: Final = "network-policies-enforced"
 _HOSTS: Final = "hosts-closed"
@@ -417,6 +425,21 @@ def device_finding(node: str, expected: tuple[str, int], pod: Mapping[str, Any])
         )
     reason = why(pod) or text("{count} of {kind} were not given", count=count, kind=kind)
     return NodeCheck("devices", node, CheckState.FAILED, reason)
+
+
+def explained(client: KubeClient, pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod; one that waits without a reason says what its newest warning says, or that no kubelet has taken it."""
+    if why(pod) not in _NO_REASON:
+        return pod
+    about = pod["metadata"]
+    query = {"fieldSelector": f"involvedObject.name={about['name']},type=Warning"}
+    path = f"/api/v1/namespaces/{about['namespace']}/events"
+    warnings = [item for _, page in client.list(path, query) for item in page]
+    newest = max(warnings, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime")), default={})
+    message = str(newest.get("message") or "")
+    if not message and not pod["status"].get("containerStatuses"):
+        message = text("the kubelet does not start pods: check that the machine runs, and `systemctl status kubelet`")
+    return {**pod, "status": {"message": message}} if message else pod
 
 
 def why(pod: Mapping[str, Any]) -> str:

@@ -7,7 +7,9 @@ runs with its new manifest, and puts the old one back where it does not. kubelet
 """
 
 import glob
+import json
 import os
+import re
 import time
 import urllib.request
 
@@ -48,6 +50,8 @@ ENDED = "/run/paictl/settings-done"
 ADMIN = "KUBECONFIG=/etc/kubernetes/admin.conf"
 STARTING = ("connection refused", "connection reset", "no relationship found", "unexpected EOF", "ServiceUnavailable")
 """What kubeadm says of an API server that starts again: it is not there yet, or has not read who may do what."""
+RESTARTS = 5
+"""A kubelet that systemd has started so often again does not come up."""
 PAUSE = 10
 """Seconds until kubeadm, which takes up all that was not done, is started again then."""
 
@@ -73,8 +77,11 @@ def commands(params):
     return found
 
 
-def healthy(port, seconds=60):
-    """Whether kubelet works within some seconds after it was started; without a port, whether it stays active."""
+def healthy(port, seconds=120):
+    """Whether kubelet works within some seconds after it was started; without a port, whether it stays active.
+
+    A kubelet that ends again and again refuses its file: do not wait for it.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.5 if port else 5)
@@ -85,7 +92,32 @@ def healthy(port, seconds=60):
                 return answer.status == 200
         except OSError:
             pass
+        if restarts() >= RESTARTS:
+            return False
     return False
+
+
+def restarts():
+    """How often systemd has started kubelet again since somebody last did."""
+    count = run(["systemctl", "show", "kubelet", "--property=NRestarts", "--value"])[1].strip()
+    return int(count) if count.isdigit() else 0
+
+
+def reason():
+    """Why kubelet does not work: the last error that it logged itself, without systemd's remarks about it."""
+    journal = ["journalctl", "_SYSTEMD_UNIT=kubelet.service", "-n", "200", "-o", "cat", "--no-pager"]
+    lines = [line.strip() for line in run(journal)[1].splitlines()]
+    errors = [line for line in lines if re.match(r"E\d{4} ", line)] or [line for line in lines if "rror" in line]
+    if not errors:
+        return "it does not become healthy"
+    found = re.search(r'"command failed" err="(.*)"', errors[-1])
+    return (found.group(1) if found else errors[-1])[:300]
+
+
+def old_port(configuration):
+    """The port to ask in kubelet's file as it was before."""
+    found = re.search(r"^healthzPort: (\d+)$", configuration, re.MULTILINE)
+    return int(found.group(1)) if found else 10248
 
 
 def restart_kubelet(module, before):
@@ -93,12 +125,15 @@ def restart_kubelet(module, before):
     run(["systemctl", "restart", "kubelet"])
     if healthy(module.params["healthz"]):
         return
-    said = run(["journalctl", "-u", "kubelet", "-n", "20", "-o", "cat", "--no-pager"])[1].splitlines()
-    why = next((line for line in reversed(said) if "rror" in line or "ailed" in line), "it does not get healthy")
+    why = reason()
     write(KUBELET, before, "0600")
     run(["systemctl", "restart", "kubelet"])
-    said = "kubelet does not work with the new settings and has the old ones again: " + why.strip()[-300:]
-    module.fail_json(msg=said, hint="correct deploy: kubelet in config.yaml and apply again")
+    said = "kubelet does not work with the new settings and has the old ones again: " + why
+    hint = "correct deploy: kubelet in config.yaml and apply again"
+    if not healthy(old_port(before), module.params["seconds"]):
+        said = "kubelet works neither with the new settings (%s) nor with the old ones: %s" % (why, reason())
+        hint = "see journalctl -u kubelet on this machine; then apply again"
+    module.fail_json(msg=said, hint=hint)
 
 
 def tidy():
@@ -121,6 +156,22 @@ def apply(command, seconds):
         time.sleep(PAUSE)
 
 
+def noted():
+    """What was noted so far, by section; empty if that cannot be read."""
+    try:
+        return json.loads(read(NOTE, "{}"))
+    except ValueError:
+        return {}
+
+
+def unfinished(note, before):
+    """The note while sections change: it is not known what is in force of them, and they are applied anew next time.
+
+    The others stay noted. If all were unknown, etcd and the API server would start again for a setting of kubelet.
+    """
+    return {name: value if before.get(name) == value else None for name, value in note.items()}
+
+
 def work(module):
     """Do it; ends the module if it does not work."""
     params, lines = module.params, commands(module.params)
@@ -130,7 +181,8 @@ def work(module):
         write(CONFIGURATION, params["configuration"], "0600")
     if os.path.exists(ENDED):
         os.unlink(ENDED)
-    write(NOTE, "{}", "0600")  # until all is done nobody knows what is in force: what fails is applied anew next time
+    note = json.loads(params["note"])
+    write(NOTE, json.dumps(unfinished(note, noted())), "0600")
     said = apply(" && ".join([*lines, "touch " + ENDED]), params["seconds"])
     if os.path.exists(CONFIGURATION):
         os.unlink(CONFIGURATION)
@@ -141,6 +193,7 @@ def work(module):
         )
     os.unlink(ENDED)
     if params["kubelet"]:
+        write(NOTE, json.dumps(dict(note, kubelet=None)), "0600")
         restart_kubelet(module, before)
     chmod(params["modes"])
     tidy()

@@ -134,9 +134,12 @@ def test_settings_that_do_not_work_are_taken_back(site: Site) -> None:
         done = apply(changed(site, kubelet=kubelet))
         assert done.returncode != 0
         assert "kubelet does not work with the new settings and has the old ones again" in " ".join(done.stderr.split())
+        assert "unsupported eviction signal nonsense.available" in " ".join(done.stderr.split())
         assert "nonsense.available" in kubectl(site, *KUBELET_CONFIG), "stored first, for machines that join"
     finally:
         site.write()
+    lines = [line for one in plan(site) if one["host"] == "h1" for line in one["what"]]
+    assert lines == ["kubelet: the previously applied value is unknown"], "etcd and the API server are left alone"
     assert apply(site).returncode == 0
     assert plan(site) == []
     assert "nonsense.available" not in kubectl(site, *KUBELET_CONFIG)

@@ -15,7 +15,7 @@ from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, localized
-from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, accept_host_keys, read_deployment
 from paictl.cli.deploy.progress import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
 from paictl.cli.deploy.services import (
     StartOptions,
@@ -29,14 +29,12 @@ from paictl.cluster.targets import open_target, pinned_now
 from paictl.deploy.apply import Applied, check_plan, make_plan, plan_data, plan_from, prepare
 from paictl.deploy.apply import apply as carry_out
 from paictl.deploy.artifacts import verify
-from paictl.deploy.inventory import Deployment, hosts_of
+from paictl.deploy.inventory import Deployment
 from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.operate.deploying import judge_room, keep_images
 from paictl.places import runs_folder
-from paictl.remote.ssh.fleet import Fleet
-from paictl.remote.ssh.link import SshOptions
 
 if TYPE_CHECKING:
     from paictl.deploy.desired import Desired
@@ -204,10 +202,7 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
     desired = prepare(deployment, artifacts)
     verify(desired.artifacts)
     if accept_new:
-        with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
-            for name, result in fleet.run("true").items():
-                if result.new_key:
-                    console.info(localized("{host}: host key accepted: {key}", host=name, key=result.new_key))
+        accept_host_keys(deployment)
     return desired
 
 

@@ -9,9 +9,10 @@ import typer
 from paictl.cli import console
 from paictl.config.linting.report import FORMATS
 from paictl.config.making.generate import read_inputs
-from paictl.deploy.inventory import Deployment, deployment_of, route_api
+from paictl.deploy.inventory import Deployment, deployment_of, hosts_of, route_api
 from paictl.errors import ExitCode
 from paictl.remote import require_deploy
+from paictl.remote.ssh.fleet import Fleet
 from paictl.remote.ssh.link import SshOptions
 
 Masters = Annotated[
@@ -43,3 +44,11 @@ def ssh_options(accept_new: bool) -> SshOptions:
     """How to connect; raises `PaictlError` if the extra for it is not installed."""
     require_deploy()
     return SshOptions(accept_new=accept_new)
+
+
+def accept_host_keys(deployment: Deployment) -> None:
+    """Trust the keys of machines that have no known one yet, and show them."""
+    with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
+        for name, result in fleet.run("true").items():
+            if result.new_key:
+                console.info(console.localized("{host}: host key accepted: {key}", host=name, key=result.new_key))

@@ -264,6 +264,7 @@ def add(
     masters: files.Masters = None,
     workers: files.Workers = None,
     config: files.Config = None,
+    accept_new: files.AcceptNew = False,
     state: StateOption = None,
 ) -> None:
     """Add a worker; on a real cluster (-m -w -c) the machine joins and the configuration is updated."""
@@ -273,7 +274,7 @@ def add(
             raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
         from paictl.cli.node import members  # late: needs the extras k8s and deploy
 
-        members.add(name, address, like, inventory_files)
+        members.add(name, address, like, inventory_files, accept_new=accept_new)
         return
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
     message = text("node {name} added", name=name)

@@ -18,6 +18,9 @@ Config = Annotated[str | None, typer.Option("--config", "-c", metavar="FILE", he
 Seconds = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long pods may take to leave a real machine.")
 ]
+AcceptNew = Annotated[
+    bool, typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key.")
+]
 
 
 @frozen

@@ -10,6 +10,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.console import Output
+from paictl.cli.node.files import AcceptNew
 from paictl.cli.options import OutputOption
 
 RUN_EPILOG = """
@@ -38,9 +39,6 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the p
 AskSudo = Annotated[bool, typer.Option("--ask-sudo-password", help="Ask for the sudo password.")]
 Sudo = Annotated[bool, typer.Option("--sudo", help="As root.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Stop after this time.")]
-AcceptNew = Annotated[
-    bool, typer.Option("--accept-new-host-keys", help="Trust and show the keys of hosts without a known key.")
-]
 
 
 def run(

@@ -10,7 +10,7 @@ from paictl.cli import console
 from paictl.cli.confirmation import confirm
 from paictl.cli.console import localized
 from paictl.cli.console import localized as in_words
-from paictl.cli.deploy.files import read_deployment
+from paictl.cli.deploy.files import accept_host_keys, read_deployment
 from paictl.cli.deploy.progress import PhaseLines
 from paictl.cli.node.files import Files
 from paictl.cli.settings import settings
@@ -96,12 +96,15 @@ def _take_out(
         leave(client, _tell)
 
 
-def add(name: str, address: str | None, like: str | None, files: Files) -> None:
+def add(name: str, address: str | None, like: str | None, files: Files, *, accept_new: bool) -> None:
     """Let a worker join, and add it to the configuration."""
     deployment, cluster = _opened(files)
     machine = _machine(deployment, name, address)
     made = plan_joining(cluster, machine, like)
-    desired = prepare(limited(deployment, machine))
+    few = limited(deployment, machine)
+    if accept_new:
+        accept_host_keys(few)
+    desired = prepare(few)
     changed = join(desired, machine, runs_folder(), _now, PhaseLines())
     version = change_configuration(cluster, made, f"with {name}")
     if version:

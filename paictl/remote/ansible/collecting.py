@@ -20,9 +20,14 @@ FACT: Final = "paictl_"
 _EMPTY: Final = ("non-zero return code", "MODULE FAILURE", "deserialization failed")
 """Messages that say less than stderr does."""
 _HIDDEN: Final = "its output is hidden, because it may contain secrets (no_log)"
+_UNKNOWN_KEY: Final = "because Host Key checking is enabled"
+"""How Ansible says, where it signs in with a password, that a host's key is unknown, or is another one than before."""
 _PREFIX: Final = re.compile(r"^(Task failed: )?(Action failed: |Module failed: )?")
 _HINTS: Final = (
-    ("Host key verification failed", "paictl node run true --accept-new-host-keys shows and trusts new keys"),
+    (
+        "Host key verification failed",
+        "paictl node run true says which; new keys: --accept-new-host-keys (deploy check, deploy apply, node add)",
+    ),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "paictl node run true says how to replace the key"),
     ("Permission denied", "see user, password or key file in config.yaml"),
     ("Missing sudo password", "give the sudo password (--ask-sudo-password), or allow sudo without"),
@@ -185,6 +190,8 @@ def reason(result: Mapping[str, Any]) -> str:
         if isinstance(item, Mapping) and (item.get("failed") or item.get("unreachable")):
             return reason(item)
     message = _PREFIX.sub("", str(result.get("msg") or "").strip())
+    if _UNKNOWN_KEY in message:
+        return "Host key verification failed: the key of this host is unknown or has changed"
     details = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
     last = details[-1].strip() if details else ""
     if last and last not in message and (not message or any(words in message for words in _EMPTY)):

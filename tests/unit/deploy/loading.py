@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.conftest import ROOT
 
+_SHARED = ("paictl_host", "paictl_unit")
+"""Modules that others import, each before those that import it."""
+
 
 def load(path: str) -> Any:
     """The module in a file below ``playbooks/``."""
@@ -26,13 +29,17 @@ def load(path: str) -> Any:
 
 
 def load_beside(path: str) -> Any:
-    """The same for a module that imports others of ``module_utils`` as Ansible has them."""
-    names = {"ansible": None, "ansible.module_utils": None}
-    before = {name: sys.modules.get(name) for name in [*names, "ansible.module_utils.paictl_host"]}
-    for name in names:
+    """The same for a module that imports others of ``module_utils``, or Ansible's own class, as Ansible has them."""
+    names = ["ansible", "ansible.module_utils", *(f"ansible.module_utils.{name}" for name in ("basic", *_SHARED))]
+    before = {name: sys.modules.get(name) for name in names}
+    for name in names[:2]:
         sys.modules.setdefault(name, types.ModuleType(name))
-    sys.modules["ansible.module_utils.paictl_host"] = load("module_utils/paictl_host.py")
+    basic: Any = types.ModuleType("basic")
+    basic.AnsibleModule = object
+    sys.modules["ansible.module_utils.basic"] = basic
     try:
+        for name in _SHARED:
+            sys.modules[f"ansible.module_utils.{name}"] = load(f"module_utils/{name}.py")
         return load(path)
     finally:
         for name, module in before.items():

@@ -206,3 +206,13 @@ def test_a_registry_without_mirrors_any_more_loses_its_file(tmp_path: Path) -> N
     assert host.left_files([{"path": str(ours)}], [pattern]) == []
     assert host.MARK == MARK
     assert OWNED
+
+
+def test_a_section_noted_as_null_is_applied_anew_and_the_others_are_not(tmp_path: Path) -> None:
+    """What an apply that was interrupted has left: only what it was changing is unknown."""
+    deployment = made(tmp_path)
+    first = deployment.first
+    facts = running(deployment)[first.name]
+    note = {**json.loads(facts.values["settings"]), "pod_security": None}
+    facts = HostFacts(first, {**facts.values, "settings": json.dumps(note)})
+    assert changed_sections(deployment, facts) == {"pod_security": ["the previously applied value is unknown"]}

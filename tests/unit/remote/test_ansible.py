@@ -91,6 +91,18 @@ def test_what_is_known_of_a_failure_is_said() -> None:
     assert hint_for("something else") == ""
 
 
+def test_an_unknown_host_key_is_named_where_a_password_signs_in_too(tmp_path: Path) -> None:
+    """Ansible then speaks of a fingerprint in known_hosts, which is not the file that paictl reads."""
+    words = (
+        "Using a SSH password instead of a key is not possible because Host Key checking is enabled. "
+        "Please add this host's fingerprint to your known_hosts file to manage this host."
+    )
+    _, heard = collected(tmp_path, event("runner_on_failed", "a", res={"msg": words}))
+    assert heard[-1].message == "Host key verification failed: the key of this host is unknown or has changed"
+    assert "node run true" in heard[-1].hint
+    assert "--accept-new-host-keys" in heard[-1].hint
+
+
 def event(name: str, host: str = "", task: str = "t", **data: Any) -> dict[str, Any]:
     return {"event": name, "event_data": {"host": host, "task": task, **data}}
 
