@@ -91,7 +91,7 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
                 hint=text("ask an administrator for a larger budget; to see what is used: paictl usage budget list"),
             )
     most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
-    largest = max((group.leaves for group in plan.groups.values()), default=0)
+    largest = max((group.leaves for group, _ in plan.groups), default=0)
     needed = counted("{count} device", "{count} devices", largest)
     lent = rules.borrowing.devices.get(plan.vc) if plan.priority < 0 else None
     if lent is not None and largest > lent:

@@ -10,10 +10,10 @@ import heapq
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
@@ -34,7 +34,7 @@ from paictl.units import rfc3339
 from paictl.workload import lifecycle
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.lifecycle import JobStatus, RunState
-from paictl.workload.pods import JobPlan, plan_job
+from paictl.workload.pods import plan_job
 from paictl.workload.ports import refuse_ports
 
 PAUSE: Final = 0.05
@@ -309,9 +309,9 @@ class Planner:
         job = configuration.sharing.run_times.limited(pai.job)
         refuse_ports(Fields(pai.data, ""))
         plan = plan_job(job, configuration.supply, pai.user)
-        devices = sum(group.leaves for group in plan.groups.values())
+        scheduling = {role.name: plan.spec(role.pod()) for role in sorted(plan.roles, key=lambda role: role.name)}
         status = lifecycle.submit(job).status
-        return JobRecord(status, scheduling_of(plan), devices, max_run_time=job.max_run_time)
+        return JobRecord(status, scheduling, plan.devices, max_run_time=job.max_run_time)
 
     def _configuration(self) -> ConfigSnapshot:
         with self._lock:
@@ -322,9 +322,3 @@ class Planner:
                 version = self._store.version(head.newest)
                 self._known = ConfigSnapshot(version.number, version.files)
             return self._known
-
-
-def scheduling_of(plan: JobPlan) -> Mapping[str, Mapping[str, Any]]:
-    """HiveD's spec for the pods of each role: the same for all of them."""
-    first = {pod.role: pod for pod in reversed(plan.pods)}
-    return {role: plan.spec(pod) for role, pod in sorted(first.items())}

@@ -290,6 +290,5 @@ def refuse_job(
 def refuse_plan(reservations: Reservations, job: Job, plan: JobPlan) -> None:
     """Refuse a job that can never start in the reservation that it names; raises `ReservationError`."""
     if job.reservation:
-        firsts = {request.group: request for request in map(plan.request, plan.pods)}
-        gangs = [(request.members, request.leaf_type) for request in firsts.values()]
+        gangs = [(group.members, group.leaf_type) for group, number in plan.groups for _ in range(number)]
         refuse_job(reservations, job.reservation, job.vc, guaranteed=not job.opportunistic, gangs=gangs)

@@ -89,7 +89,7 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, ahead, world.now, epoch)
     if closed is not None:
         return closed
-    known = with_moves(explained(known, engine, request, job.plan.groups.keys()), lambda: scene_of(world), request)
+    known = with_moves(explained(known, engine, request, job.groups.keys()), lambda: scene_of(world), request)
     known = replace(known, ahead=world.sharing.line_ahead(request, job.plan.user))
     if world.sharing.rules.backfill:
         return _with_start(world, known, request, job.job.max_run_time, epoch)
@@ -107,7 +107,7 @@ def _with_start(
     if not dispatcher.backfill.rules.covers(request):
         return known
     foresight = dispatcher.backfill.foresight(dispatcher.engine, world.now, world.windows)
-    owners = {group: job.key for job in world.jobs.values() for group in job.plan.groups}
+    owners = {group: job.key for job in world.jobs.values() for group in job.groups}
     gang = LineGang(request, limit)
     return with_start(known, foresight, gang, starts, epoch, lambda group: owners.get(group, group))
 
@@ -138,7 +138,7 @@ def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
 
 def _harm(job: LiveJob, configuration: ConfigSnapshot, now: Engine | None, then: Engine) -> JobImpact | None:
     if any(True for _ in job.running()):
-        return harm_of_running(job.plan.groups, now, then)
+        return harm_of_running(job.groups, now, then)
     if job.job.vc not in configuration.supply.vcs:
         return JobImpact.NO_VC
     return JobImpact.NEVER if configuration.judge.refusal(job.plan) is not None else None

@@ -6,6 +6,7 @@ is shown is in `views`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,7 @@ from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
-from paictl.workload.pods import GroupPlan, JobPlan, Pod
+from paictl.workload.pods import GroupPlan, JobPlan, Pod, RolePlan
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
@@ -80,6 +81,8 @@ class LiveJob:
     job: Job
     """As read from `data`; once it was stored, without commands, of which every look at the cluster would read all."""
     plan: JobPlan
+    pods: tuple[Pod, ...]
+    """The first of each task."""
     durations: dict[str, Millis | None]
     submitted: Millis
     status: JobStatus
@@ -96,12 +99,14 @@ class LiveJob:
     tags: tuple[str, ...] = ()
     """By what people find it again, as they are now."""
 
+    groups: dict[str, GroupPlan] = field(init=False, repr=False)
+    """By name, as the scheduler knows them."""
     _pods: dict[Place, Pod] = field(init=False, repr=False)
-    """First pod of each task."""
 
     def __post_init__(self) -> None:
-        """Index the pods."""
-        self._pods = {(pod.role, pod.index): pod for pod in self.plan.pods}
+        """Index the pods and their groups."""
+        self._pods = {(pod.role, pod.index): pod for pod in self.pods}
+        self.groups = {pod.group.name: pod.group for pod in self.pods}
 
     def pod(self, ref: TaskRef) -> Pod:
         """The pod of a task."""
@@ -155,6 +160,7 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
             data=as_admitted(request, taken.job),
             job=taken.job,
             plan=taken.plan,
+            pods=taken.plan.pods(),
             durations=taken.durations,
             submitted=now,
             status=lifecycle.submit(taken.job).status,
@@ -200,7 +206,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         "key": job.key,
         "number": job.number,
         "data": job.data,
-        "plan": dump_plan(job.plan),
+        "plan": _dump_plan(job),
         "durations": job.durations,
         "submitted": job.submitted,
         "status": {
@@ -234,13 +240,15 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
 def load_job(data: Mapping[str, Any]) -> LiveJob:
     """The inverse of `dump_job`."""
     status = data["status"]
+    plan, pods = _load_plan(data["plan"])
     tasks = tuple(TaskStatus(row[0], row[1], RunState(row[2]), *row[3:]) for row in status["tasks"])
     return LiveJob(
         key=data["key"],
         number=data["number"],
         data=data["data"],
         job=Job.from_mapping(_in_order(data["data"], tasks), with_commands=False),
-        plan=load_plan(data["plan"]),
+        plan=plan,
+        pods=pods,
         durations=data["durations"],
         submitted=Millis(data["submitted"]),
         status=JobStatus(RunState(status["state"]), tasks, status["attempt"], status["counted"]),
@@ -264,28 +272,31 @@ def _in_order(data: Mapping[str, Any], tasks: Iterable[TaskStatus]) -> Mapping[s
     return {**data, "taskRoles": {**{task.role: roles[task.role] for task in tasks}, **roles}}
 
 
-def dump_plan(plan: JobPlan) -> dict[str, Any]:
-    """A plan as JSON values; kept because the configuration it was made with may change while the job runs."""
+def _dump_plan(job: LiveJob) -> dict[str, Any]:
+    """The plan of a job as JSON values; kept because the configuration that it was made with may change as it runs."""
+    plan = job.plan
     return {
         "job": plan.job,
         "user": plan.user,
         "vc": plan.vc,
         "priority": plan.priority,
         "gang": plan.gang,
-        "groups": [asdict(group) for group in plan.groups.values()],
-        "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group] for pod in plan.pods],
+        "groups": [asdict(group) for group in job.groups.values()],
+        "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group.name] for pod in job.pods],
     }
 
 
-def load_plan(data: Mapping[str, Any]) -> JobPlan:
-    """The inverse of `dump_plan`."""
-    groups = [GroupPlan(**{**row, "members": tuple(map(tuple, row["members"]))}) for row in data["groups"]]
-    return JobPlan(
-        data["job"],
-        data["user"],
-        data["vc"],
-        data["priority"],
-        data["gang"],
-        {group.name: group for group in groups},
-        tuple(Pod(*row) for row in data["pods"]),
+def _load_plan(data: Mapping[str, Any]) -> tuple[JobPlan, tuple[Pod, ...]]:
+    """The inverse of `_dump_plan`."""
+    rows = ({**row, "members": tuple(map(tuple, row["members"]))} for row in data["groups"])
+    groups = {row["name"]: GroupPlan(**row) for row in rows}
+    pods = tuple(
+        Pod(name, uid, role, index, leaves, groups[group]) for name, uid, role, index, leaves, group in data["pods"]
     )
+    tasks = Counter(pod.role for pod in pods)
+    roles = tuple(
+        RolePlan(pod.role, tasks[pod.role], pod.leaf_number, pod.name.rpartition("-")[0], pod.group)
+        for pod in pods
+        if pod.index == 0
+    )
+    return JobPlan(data["job"], data["user"], data["vc"], data["priority"], data["gang"], roles), pods

@@ -204,7 +204,7 @@ class WithReservations:
         spec, foresight = self.spec(), self.dispatcher.foresight(self.loop.now, self.windows)
         if foresight is None:
             raise ClusterError("the cluster has no scheduler")
-        owners = {group: job.key for job in self.jobs.values() for group in job.plan.groups}
+        owners = {group: job.key for job in self.jobs.values() for group in job.groups}
         epoch = instant(UNIX, self.epoch)
         scene = ReservationScene(
             spec, foresight, self.sharing.reservation_of, lambda group: owners.get(group, group), epoch

@@ -210,7 +210,7 @@ class World(WithWindows, WithReservations, WithHardware):
                         who = self._who(preemptor)
                         self._pod_over(uid, PodChange.PREEMPTED, f"preempted by {who}", by=who)
             case Demoted(group, preemptor):
-                for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
+                for key in {key for key, job in self.jobs.items() if group in job.groups}:
                     self.jobs[key].demoted_by = who = self._who(preemptor)
                     self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} but keeps running", by=who)
 
@@ -232,7 +232,7 @@ class World(WithWindows, WithReservations, WithHardware):
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
         group = gang_of(group)
-        return next((key for key, job in self.jobs.items() if group in job.plan.groups), group)
+        return next((key for key, job in self.jobs.items() if group in job.groups), group)
 
     # --- pods and jobs
 

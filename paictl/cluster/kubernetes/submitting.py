@@ -136,8 +136,7 @@ class JobTaker:
             if name:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
             raise name_taken(taken.key)
-        devices = sum(group.leaves for group in taken.plan.groups.values())
-        view = replace(view_of(self._jobs.noted(made), ()), devices=devices, reason="")
+        view = replace(view_of(self._jobs.noted(made), ()), devices=taken.plan.devices, reason="")
         return view, str(made["metadata"]["resourceVersion"])
 
     def _create(self, path: str, body: Json) -> Json | None:
