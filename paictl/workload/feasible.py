@@ -150,29 +150,31 @@ class Judge:
             refused = True
             yield Refusal(
                 shortages[0].cause,
-                plan.vc,
-                plan.priority < 0,
+                plan.job.vc,
+                plan.job.priority < 0,
                 _subject(plan, group),
                 tuple(shortages),
                 (role.name,) if group.single else _at_fault(plan, group, shortages[0]),
                 any(_has_room(others, group) for others in self._others(plan, views)),
                 _has_room(_like(views, self.supply.chains), group),
             )
-        whole = self._sum(plan) if plan.gang and sum(number for _, number in plan.groups) > 1 and not refused else None
+        whole = (
+            self._sum(plan) if plan.job.gang and sum(number for _, number in plan.groups) > 1 and not refused else None
+        )
         if whole is not None:
             yield whole
 
     def _views(self, plan: JobPlan, group: GroupPlan) -> tuple[View, ...]:
         """The views open to a group; never empty for a plan made with the same supply."""
         if group.pinned_id:
-            view = self.supply.pinned(plan.vc, group.pinned_id)
+            view = self.supply.pinned(plan.job.vc, group.pinned_id)
             return () if view is None else (view,)
-        views = self.supply.views(plan.vc, opportunistic=plan.priority < 0)
+        views = self.supply.views(plan.job.vc, opportunistic=plan.job.priority < 0)
         return tuple(view for view in views if group.leaf_type in ("", view.leaf_type))
 
     def _others(self, plan: JobPlan, views: Iterable[View]) -> Iterator[list[View]]:
         """What each other virtual cluster has that is like some views."""
-        return (_like(views, others) for name, others in self.supply.vcs.items() if name != plan.vc)
+        return (_like(views, others) for name, others in self.supply.vcs.items() if name != plan.job.vc)
 
     def _fits_empty_cluster(self, plan: JobPlan, role: RolePlan) -> bool:
         if self._engine is None:
@@ -202,9 +204,9 @@ class Judge:
                 roles = tuple(role.name for role in plan.roles)
                 return Refusal(
                     Cause.JOB_TOO_LARGE,
-                    plan.vc,
-                    plan.priority < 0,
-                    text("job {name}", name=plan.job),
+                    plan.job.vc,
+                    plan.job.priority < 0,
+                    text("job {name}", name=plan.job.name),
                     (shortage,),
                     roles,
                     any(_leaves(others) >= needed for others in self._others(plan, inside)),
@@ -262,5 +264,5 @@ def _has_room(views: Iterable[View], group: GroupPlan) -> bool:
 
 def _subject(plan: JobPlan, group: GroupPlan) -> str:
     """A single pod by its name, a group by its own."""
-    job = text("job {name}", name=plan.job)
+    job = text("job {name}", name=plan.job.name)
     return job if group.single else text("group {group} of {job}", group=group.name.rpartition("/")[2], job=job)

@@ -112,14 +112,16 @@ class RolePlan:
 
 @frozen
 class JobPlan:
-    """The groups of a job by its roles, in the order of the file."""
+    """What a cluster is asked for a job of a user: groups by the job's roles, in the order of the file."""
 
-    job: str
+    job: Job
     user: str
-    vc: str
-    priority: int
-    gang: bool
     roles: tuple[RolePlan, ...]
+
+    @property
+    def key(self) -> str:
+        """``user~name``, as a cluster knows the job."""
+        return f"{self.user}~{self.job.name}"
 
     @property
     def tasks(self) -> int:
@@ -150,8 +152,8 @@ class JobPlan:
         return PodRequest(
             uid=pod.uid,
             name=pod_name(NAMESPACE, pod.name),
-            vc=self.vc,
-            priority=self.priority,
+            vc=self.job.vc,
+            priority=self.job.priority,
             leaf_number=pod.leaf_number,
             group=group.name,
             members=group.members,
@@ -185,7 +187,7 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
             number, stem = numbers[role.name], stems[role.name]
             group = shared or _group(f"{NAMESPACE}/{stem}-0", ((number, 1),), terms, single=True)
             plans[role.name] = RolePlan(role.name, role.instances, number, stem, group)
-    return JobPlan(job.name, user, job.vc, job.priority, job.gang, tuple(plans[role.name] for role in job.roles))
+    return JobPlan(job, user, tuple(plans[role.name] for role in job.roles))
 
 
 def why_so_many_cells(job: Job, supply: Supply, names: Collection[str]) -> str:

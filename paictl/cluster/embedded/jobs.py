@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cluster.admission import admit_all, as_admitted
+from paictl.cluster.admission import admit_all, as_admitted, durations_of
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.services import READERS, Configurations
 from paictl.cluster.interface import JobRequest
@@ -78,9 +78,8 @@ class LiveJob:
     number: int
     data: Mapping[str, Any]
     """Protocol v2 as submitted, secrets masked, with the VC and class that the command line said."""
-    job: Job
-    """As read from `data`; once it was stored, without commands, of which every look at the cluster would read all."""
     plan: JobPlan
+    """With the job as read from `data`; once it was stored, without commands, of which every look would read all."""
     pods: tuple[Pod, ...]
     """The first of each task."""
     durations: dict[str, Millis | None]
@@ -107,6 +106,11 @@ class LiveJob:
         """Index the pods and their groups."""
         self._pods = {(pod.role, pod.index): pod for pod in self.pods}
         self.groups = {pod.group.name: pod.group for pod in self.pods}
+
+    @property
+    def job(self) -> Job:
+        """What its user wants."""
+        return self.plan.job
 
     def pod(self, ref: TaskRef) -> Pod:
         """The pod of a task."""
@@ -155,18 +159,17 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
     """The jobs as they begin, without numbers yet; raises as `admission.admit_all` does."""
     return [
         LiveJob(
-            key=taken.key,
+            key=plan.key,
             number=0,
-            data=as_admitted(request, taken.job),
-            job=taken.job,
-            plan=taken.plan,
-            pods=taken.plan.pods(),
-            durations=taken.durations,
+            data=as_admitted(request, plan.job),
+            plan=plan,
+            pods=plan.pods(),
+            durations=durations_of(plan.job, request.duration),
             submitted=now,
-            status=lifecycle.submit(taken.job).status,
-            tags=taken.job.tags,
+            status=lifecycle.submit(plan.job).status,
+            tags=plan.job.tags,
         )
-        for request, taken in zip(requests, admit_all(requests, configuration), strict=True)
+        for request, plan in zip(requests, admit_all(requests, configuration), strict=True)
     ]
 
 
@@ -240,13 +243,13 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
 def load_job(data: Mapping[str, Any]) -> LiveJob:
     """The inverse of `dump_job`."""
     status = data["status"]
-    plan, pods = _load_plan(data["plan"])
     tasks = tuple(TaskStatus(row[0], row[1], RunState(row[2]), *row[3:]) for row in status["tasks"])
+    job = Job.from_mapping(_in_order(data["data"], tasks), with_commands=False)
+    plan, pods = _load_plan(job, data["plan"])
     return LiveJob(
         key=data["key"],
         number=data["number"],
         data=data["data"],
-        job=Job.from_mapping(_in_order(data["data"], tasks), with_commands=False),
         plan=plan,
         pods=pods,
         durations=data["durations"],
@@ -276,17 +279,17 @@ def _dump_plan(job: LiveJob) -> dict[str, Any]:
     """The plan of a job as JSON values; kept because the configuration that it was made with may change as it runs."""
     plan = job.plan
     return {
-        "job": plan.job,
+        "job": plan.job.name,
         "user": plan.user,
-        "vc": plan.vc,
-        "priority": plan.priority,
-        "gang": plan.gang,
+        "vc": plan.job.vc,
+        "priority": plan.job.priority,
+        "gang": plan.job.gang,
         "groups": [asdict(group) for group in job.groups.values()],
         "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group.name] for pod in job.pods],
     }
 
 
-def _load_plan(data: Mapping[str, Any]) -> tuple[JobPlan, tuple[Pod, ...]]:
+def _load_plan(job: Job, data: Mapping[str, Any]) -> tuple[JobPlan, tuple[Pod, ...]]:
     """The inverse of `_dump_plan`."""
     rows = ({**row, "members": tuple(map(tuple, row["members"]))} for row in data["groups"])
     groups = {row["name"]: GroupPlan(**row) for row in rows}
@@ -299,4 +302,4 @@ def _load_plan(data: Mapping[str, Any]) -> tuple[JobPlan, tuple[Pod, ...]]:
         for pod in pods
         if pod.index == 0
     )
-    return JobPlan(data["job"], data["user"], data["vc"], data["priority"], data["gang"], roles), pods
+    return JobPlan(job, data["user"], roles), pods

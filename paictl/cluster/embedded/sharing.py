@@ -427,7 +427,7 @@ class WorldSharing:
         jobs = tuple(jobs)
         refuse_many_tasks(self.rules.task_limits, (job.plan for job in jobs), self._tasks_of)
         for job in jobs if self.rules else ():
-            refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
+            refuse_held(self.rules, job.plan, self.used() if self.rules.budgets else {}, self.now)
 
     def refuse_many(self, user: str, keys: Iterable[str]) -> None:
         """Raise `ClusterError` if a user has too many tasks with these jobs, and no limit of the configuration counts.

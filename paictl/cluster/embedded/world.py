@@ -379,7 +379,7 @@ class World(WithWindows, WithReservations, WithHardware):
     def _refuse_unreserved(self, jobs: Iterable[LiveJob]) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
         for job in jobs:
-            refuse_plan(self.reservations, job.job, job.plan)
+            refuse_plan(self.reservations, job.plan)
 
     def _api_version(self) -> int | None:
         loaded = self.services.version(API)

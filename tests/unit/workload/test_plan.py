@@ -51,7 +51,7 @@ def test_plan_case(path: Path) -> None:
         return
     plan = plan_of(case)
     assert {pod.group.name: shown(pod.group) for pod in plan.pods()} == expect["groups"]
-    assert plan.priority == expect.get("priority", plan.priority)
+    assert plan.job.priority == expect.get("priority", plan.job.priority)
     assert [pod.name for pod in plan.pods()] == expect.get("pods", [pod.name for pod in plan.pods()])
     assert plan.spec(plan.roles[0].pod()) == expect.get("spec", plan.spec(plan.roles[0].pod()))
     check_refusal(judge(case["cluster"]), plan, expect.get("refusal"))
