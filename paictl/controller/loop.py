@@ -238,18 +238,18 @@ class ControlLoop:
 
     def _follow(self, context: JobContext, record: JobRecord) -> None:
         pai, now = context.pai, self._now()
-        objects = self.cache.seen(pai)
-        followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
-        if followed.ask:
-            objects = caches.ask(self.client, pai)
-            followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
-        if followed.record != record:
-            pai = self._write(pai, followed.record)
-            self.cache.forget_ghosts(pai.name, followed.record.status.attempt)
-        actions = wanted(pai.name, context.job, followed.record, objects, now, gated=self.gated)
-        execute(self.client, replace(context, pai=pai), followed.record.status.attempt, actions)
-        over = closed(followed.record, actions)
-        if over != followed.record:
+        objects = self.cache.seen(pai, record.status)
+        after = follow(record, objects, now, stopped=pai.stopped)
+        if after is None:
+            objects = caches.ask(self.client, pai, record.status)
+            after = follow(record, objects, now, stopped=pai.stopped) or record
+        if after != record:
+            pai = self._write(pai, after)
+            self.cache.forget_ghosts(pai.name, after.status.attempt)
+        actions = wanted(after, objects, now, gated=self.gated)
+        execute(self.client, replace(context, pai=pai), after.status.attempt, actions)
+        over = closed(after, actions)
+        if over != after:
             release_ports(self.client, context)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
