@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.admission import admit_all, refuse_excess, without_secrets
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import name_taken, refuse_held, refuse_many_tasks
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels

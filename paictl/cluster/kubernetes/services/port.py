@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paictl import __version__
 from paictl.cluster.doors import DOORS, scheduler_host
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
 from paictl.cluster.kubernetes.protections import protections, uncounted
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
