@@ -23,6 +23,7 @@ from paictl.cluster.kubernetes.mirror import WatchedJobs
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import cordoned, view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
+from paictl.cluster.kubernetes.rights import granted
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.storages import StorageStore, TemplateStore, read_storages
 from paictl.cluster.kubernetes.store import VersionStore, left_by_openpai, openpai_id
@@ -63,7 +64,6 @@ from paictl.cluster.values import (
 from paictl.i18n import text
 from paictl.remote import Pipes
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.scheduler.wire import GRANTED
 from paictl.units import DurationError, Millis, millis_between, parse_duration
 from paictl.workload.usagebook import UsageBook
 
@@ -482,13 +482,7 @@ class KubernetesCluster:
     def granted_namespaces(self) -> Mapping[str, Sequence[str]]:
         """The virtual clusters granted to each namespace by its annotation."""
         with cluster_errors():
-            pages = [page for _, page in self._client.list("/api/v1/namespaces")]
-        written = {
-            str(space["metadata"]["name"]): str((space["metadata"].get("annotations") or {}).get(GRANTED, ""))
-            for page in pages
-            for space in page
-        }
-        return {name: tuple(part.strip() for part in vcs.split(",")) for name, vcs in written.items() if vcs}
+            return granted(self._all("/api/v1/namespaces"))
 
     @property
     def users(self) -> KubernetesUsers:

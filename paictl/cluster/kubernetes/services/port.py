@@ -13,7 +13,7 @@ from paictl import __version__
 from paictl.cluster.doors import DOORS, scheduler_host
 from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
-from paictl.cluster.kubernetes.protections import protections, uncounted
+from paictl.cluster.kubernetes.rights import protections, uncounted
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
