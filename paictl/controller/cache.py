@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from paictl.cluster.kubernetes.mirror import OURS, PODS, JobMirror, Relay
+from paictl.cluster.kubernetes.jobs import OURS, PODS, JobMirror, Relay
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.cluster.kubernetes.paijob.resource import PaiJob

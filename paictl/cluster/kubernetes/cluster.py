@@ -17,9 +17,8 @@ from paictl.cluster.interface import DeviceTime
 from paictl.cluster.kubernetes.access import KubernetesAccess
 from paictl.cluster.kubernetes.connection import client_of, cluster_errors, own_client
 from paictl.cluster.kubernetes.diagnostics import read_diagnostics
-from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobs import JobStore, WatchedJobs
 from paictl.cluster.kubernetes.jobviews import events_of
-from paictl.cluster.kubernetes.mirror import WatchedJobs
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
 from paictl.cluster.kubernetes.nodes import cordoned, view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
