@@ -20,8 +20,8 @@ import yaml
 
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.clock import plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.interface import FOREVER, Cluster, JobRequest, JobState, JobView, Port
 from paictl.cluster.kubernetes.cluster import open_pinned
 from paictl.cluster.kubernetes.connection import pin

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.commands import StopJob, Submit, TagJob
 from paictl.cluster.embedded.folder import ClusterInFolder
-from paictl.cluster.embedded.still import SHOWN, view_from
+from paictl.cluster.embedded.present import SHOWN, view_from
 from paictl.cluster.embedded.store import whole
 from paictl.cluster.interface import (
     ClusterError,

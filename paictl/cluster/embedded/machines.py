@@ -13,9 +13,9 @@ from typing import Any
 from paictl.cells.spec import MIG_INSTANCES
 from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
 from paictl.cluster.embedded.jobs import LiveJob, repairs_on
+from paictl.cluster.embedded.present import machine_from
 from paictl.cluster.embedded.records import NODE_CHANGES, REPAIR_AFTER, TOLERATION, Timer, node_words
 from paictl.cluster.embedded.services import SCHEDULER, Configurations, EmbeddedServices
-from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
