@@ -17,10 +17,9 @@ from paictl.cluster.kubernetes.rights import protections, uncounted
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
-from paictl.cluster.kubernetes.services.images import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds, digest_of, marked
 from paictl.cluster.kubernetes.services.nodes import drivers_of, systems_of
-from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
+from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord, note_images, noted_images
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.manifests.certificates import (
