@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Tick, apply, replay
 from paictl.cluster.embedded.present import KEY, Clock, Present, Still, planned_beginning, wall_time
-from paictl.cluster.embedded.records import HistoryKind
-from paictl.cluster.embedded.store import Store, whole
+from paictl.cluster.embedded.store import HistoryKind, Store, whole
 from paictl.cluster.interface import About, ClusterError
 from paictl.i18n import text
 from paictl.units import Millis, instant, unix_millis

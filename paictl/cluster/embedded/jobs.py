@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from paictl.cluster.admission import admit_all, as_admitted, durations_of
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.services import READERS, Configurations
-from paictl.cluster.interface import JobRequest
+from paictl.cluster.interface import EventKind, JobRequest
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
@@ -24,7 +24,7 @@ from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
+from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod, RolePlan
 
 if TYPE_CHECKING:
@@ -150,6 +150,46 @@ class LiveJob:
 def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
     """Whether pods run on a node that are replaced alone if they are lost."""
     return any(run.info.node == node for job in jobs if job.job.repairs for _, run in job.running())
+
+
+# --- what is to come of them, and what the job controller is to learn
+
+
+class Timer(NamedTuple):
+    """Something that will happen: a pod ends, a month begins, a minimum run time is over, a start promised for
+    `detail` comes, pods of a failed node or of bad devices are given up (earlier those whose gangs are repaired), or
+    a job that began at `detail` comes to its limit."""
+
+    kind: str
+    subject: str
+    detail: int = 0
+
+
+@frozen
+class NewJob:
+    """The job controller is to learn of a job that was submitted."""
+
+    key: str
+
+
+@frozen
+class PodNews:
+    """The job controller is to learn what happened to a pod of a job."""
+
+    key: str
+    ref: TaskRef
+    what: PodChange
+
+
+Notice: TypeAlias = NewJob | PodNews
+
+
+ENDS: Final[Mapping[PodChange, EventKind]] = {
+    PodChange.SUCCEEDED: EventKind.FINISHED,
+    PodChange.PREEMPTED: EventKind.PREEMPTED,
+    PodChange.LOST: EventKind.LOST,
+}
+"""How the end of a pod is told."""
 
 
 # --- their beginning

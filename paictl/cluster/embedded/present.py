@@ -16,12 +16,11 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.embedded.records import END, Happened
-from paictl.cluster.embedded.store import Store, whole
+from paictl.cluster.embedded.store import Happened, Store, whole
 from paictl.cluster.interface import (
     JobState,
     JobView,
@@ -42,6 +41,9 @@ from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis, from_unix, instant, millis_between
 from paictl.workload.windows import read_window
+
+END: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""When time on a cluster's clock ends: calendars have no year 10,000, and dates near it cannot be computed with."""
 
 MAX = "max"
 """A clock that runs until nothing more happens, after every command."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.admission import MOST_OF_USER
-from paictl.cluster.embedded.records import Timer
+from paictl.cluster.embedded.jobs import Timer
 from paictl.cluster.figures import SharingFigures
 from paictl.cluster.interface import EventKind, PromisedStart
 from paictl.cluster.jobwords import refuse_held, refuse_many_tasks

@@ -19,10 +19,9 @@ from paictl.cluster.embedded.present import (
     dump_view,
     view_from,
 )
-from paictl.cluster.embedded.records import Happened
 from paictl.cluster.embedded.serialization import dump
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
-from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.store import Happened, JobRow, Store
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,

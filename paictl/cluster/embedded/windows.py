@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobs import LiveJob, Timer
 from paictl.cluster.embedded.machines import Machines
-from paictl.cluster.embedded.records import Timer
 from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.interface import EventKind, NodeRole
 from paictl.cluster.values import ClusterError

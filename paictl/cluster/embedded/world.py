@@ -13,19 +13,20 @@ from dataclasses import replace
 from paictl.cluster.admission import MOST_WAITING, refuse_excess, refuse_much_text
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
-from paictl.cluster.embedded.machines import Machines, WithHardware
-from paictl.cluster.embedded.records import (
-    END,
+from paictl.cluster.embedded.jobs import (
     ENDS,
-    Happened,
-    HistoryKind,
+    LiveJob,
     NewJob,
     Notice,
     PodNews,
-    Pushed,
+    Run,
+    TaskRepair,
     Timer,
+    isolation_of,
+    take,
 )
+from paictl.cluster.embedded.machines import Machines, WithHardware
+from paictl.cluster.embedded.present import END
 from paictl.cluster.embedded.services import (
     API,
     CONFIGURATION,
@@ -37,6 +38,7 @@ from paictl.cluster.embedded.services import (
     EmbeddedServices,
 )
 from paictl.cluster.embedded.sharing import WorldSharing
+from paictl.cluster.embedded.store import Happened, HistoryKind, Pushed
 from paictl.cluster.embedded.windows import RESERVATION_TIMERS, WINDOW_TIMERS, WithReservations, WithWindows
 from paictl.cluster.interface import (
     ClusterError,
