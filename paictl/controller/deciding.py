@@ -20,7 +20,7 @@ from paictl.cluster.kubernetes.paijob.record import (
     Place,
     with_attempt,
 )
-from paictl.cluster.kubernetes.paijob.summaries import PodSummary
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, newest_of
 from paictl.controller.observation import JobObjects, PodTransition, repaired
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
@@ -137,13 +137,7 @@ def _past_runs(before: JobStatus, objects: JobObjects, now: datetime) -> Iterato
 
 def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSummary]:
     """The newest pod of each task in the last attempt that has started."""
-    newest: dict[Place, PodSummary] = {}
-    for pod in objects.pods:
-        if pod.attempt == before.attempt and pod.change is not None:
-            earlier = newest.get(pod.place)
-            if earlier is None or pod.retry >= earlier.retry:
-                newest[pod.place] = pod
-    return newest
+    return newest_of((pod for pod in objects.pods if pod.change is not None), before.attempt)
 
 
 def wanted(record: JobRecord, objects: JobObjects, now: datetime, *, gated: bool = False) -> JobActions:

@@ -220,7 +220,7 @@ class ControlLoop:
             pai = self._begin(pai)
         if pai.record is None or pai.record.closed:
             return
-        context = JobContext(pai, pai.job, pai.record.scheduling, self.classes, self.gated)
+        context = JobContext(pai, self.classes, self.gated)
         try:
             self._follow(context, pai.record)
         except RefusedError as error:

@@ -167,6 +167,11 @@ def tries_of(pods: Iterable[PodSummary], attempt: int) -> dict[Place, dict[int, 
     return places
 
 
+def newest_of(pods: Iterable[PodSummary], attempt: int) -> dict[Place, PodSummary]:
+    """The newest pod of each task in an attempt."""
+    return {place: tries[max(tries)] for place, tries in tries_of(pods, attempt).items()}
+
+
 def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
     """Whether a failed pod never ran: its kubelet did not admit it, or died while it started a container.
 
