@@ -10,7 +10,7 @@ import pytest
 
 from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of, work_name
 from paictl.cluster.kubernetes.paijob.record import JobRecord
-from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, read_pod, tries_of
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, newest_of, read_pod, tries_of
 from paictl.controller.deciding import OVERDUE, closed, follow, wanted
 from paictl.controller.observation import JobObjects
 from paictl.scheduler.decision import BindInfo, PodPlacement
@@ -71,6 +71,7 @@ def test_of_a_try_that_was_begun_again_the_pod_counts_that_goes_on() -> None:
         tries = tries_of(pods, 0)
         assert {retry: known.uid for retry, known in tries["r", 0].items()} == {0: "b", 1: "c"}
         assert len(tries) == 1
+        assert newest_of(pods, 0)["r", 0].uid == "c"
 
 
 def test_nobody_asks_the_api_server_about_what_it_has_just_said() -> None:

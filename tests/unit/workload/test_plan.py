@@ -102,6 +102,10 @@ def test_a_plan_and_its_judgement_make_no_pod_of_each_task(monkeypatch: pytest.M
         job = complete_job({"taskRoles": roles, "extras": {"gangAllocation": gang, "hivedScheduler": {}}})
         judge("lab").refusal(plan_job(Job.from_mapping(job), judge("lab").supply, "alice"))
     assert len(made) <= 2 * len(roles)
+    made.clear()
+    small = complete_job({"taskRoles": {"w": {"instances": 8}}, "defaults": {"virtualCluster": "b"}})
+    assert judge("mixed").refusal(plan_job(Job.from_mapping(small), judge("mixed").supply, "alice")) is None
+    assert len(made) == 1, "what the scheduler was asked for"
 
 
 def test_a_pod_is_the_same_whoever_asks_and_another_for_each_user() -> None:
