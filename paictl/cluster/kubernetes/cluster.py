@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -63,8 +62,7 @@ from paictl.cluster.values import (
 from paictl.i18n import text
 from paictl.remote import Pipes
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.units import DurationError, Millis, millis_between, parse_duration
-from paictl.workload.usagebook import UsageBook
+from paictl.units import Millis, millis_between
 
 if TYPE_CHECKING:
     from paictl.cluster.capabilities import Diagnostics, LogLimits, Tell
@@ -250,11 +248,8 @@ class KubernetesCluster:
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """The device time of whole months, as far as it is written down."""
         with cluster_errors():
-            store, month = UsageStore(self._client, NAMESPACE), start
-            books: list[UsageBook] = []
-            while month < end:
-                books += store.of_month(month)
-                month = (month.replace(day=1) + timedelta(days=32)).replace(day=1)
+            store = UsageStore(self._client, NAMESPACE)
+            books = store.of_months(start, end)
             known = books or store.of_month(self.now)
         if not known:
             raise ClusterError(
@@ -314,13 +309,7 @@ class KubernetesCluster:
     def jobs_kept(self) -> Millis | None:
         """How long the job controller keeps jobs that have ended."""
         with cluster_errors():
-            keep = str(self._services.settings(CONTROLLER).get("keep", ""))
-        try:
-            seconds = parse_duration(keep)
-        except DurationError as error:
-            error.where = f"{CONTROLLER}.keep"
-            raise
-        return None if math.isinf(seconds) else Millis(round(seconds * 1000))
+            return self._services.jobs_kept()
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
