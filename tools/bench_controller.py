@@ -20,7 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from paictl.cluster.interface import FOREVER, JobRequest
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.presets import preset_files
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import HOST, answers, control_plane, free_ports, missing

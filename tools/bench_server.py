@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import FOREVER, JobRequest
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
-from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
 from paictl.cluster.kubernetes.paijob.resource import manifest_of, read_paijob
 from paictl.cluster.machines import machines_in

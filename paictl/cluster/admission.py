@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.values import ClusterError, JobRequest
-from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import FOREVER, Millis
 from paictl.workload.duration import task_seconds
@@ -43,22 +42,8 @@ DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
 
 
-@frozen
-class AdmittedJob:
-    """A job that can be run: as its user wants it, its groups and pods, and how long tasks of each role run.
-
-    `durations` are in milliseconds, None for ever: as told, as their commands sleep, or the default. Only machines that
-    are imagined go by them.
-    """
-
-    key: str
-    job: Job
-    plan: JobPlan
-    durations: dict[str, Millis | None]
-
-
-def admit(request: JobRequest, configuration: ConfigSnapshot) -> AdmittedJob:
-    """The job of a request.
+def admit(request: JobRequest, configuration: ConfigSnapshot) -> JobPlan:
+    """The job of a request, which can be run.
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
     """
@@ -72,10 +57,10 @@ def admit(request: JobRequest, configuration: ConfigSnapshot) -> AdmittedJob:
         if why := why_so_many_cells(job, configuration.supply, refusal.roles):
             error.hint = text("{why}; ask for less of it", why=why)
         raise error
-    return AdmittedJob(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
+    return plan
 
 
-def admit_all(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> Iterator[AdmittedJob]:
+def admit_all(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> Iterator[JobPlan]:
     """The jobs of requests that are submitted together, one by one.
 
     Raises as `admit` does, and `ClusterError` as soon as their commands are more than `MOST_TOGETHER`.
@@ -83,11 +68,11 @@ def admit_all(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> 
     room = MOST_TOGETHER
     for number, request in enumerate(requests):
         try:
-            job = admit(request, configuration)
+            plan = admit(request, configuration)
         except JobError as error:
             error.request = number
             raise
-        room -= sum(len(command) for role in job.job.roles for command in role.commands)
+        room -= sum(len(command) for role in plan.job.roles for command in role.commands)
         if room < 0:
             raise ClusterError(
                 text(
@@ -96,11 +81,14 @@ def admit_all(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> 
                 ),
                 hint="submit fewer jobs at a time",
             )
-        yield job
+        yield plan
 
 
 def durations_of(job: Job, duration: Millis | None) -> dict[str, Millis | None]:
-    """How long tasks run by role, in milliseconds, None for ever; `duration` is what the user told."""
+    """How long tasks run by role, in milliseconds, None for ever; `duration` is what the user told.
+
+    Otherwise it is as long as their commands sleep, or the default. Only machines that are imagined go by it.
+    """
     length = None if duration is None else FOREVER if duration < 0 else duration / 1000
     seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, given=length) for role in job.roles}
     return {role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()}

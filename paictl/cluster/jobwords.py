@@ -79,28 +79,28 @@ def refuse_many_tasks(limits: TaskLimits, plans: Iterable[JobPlan], held: Callab
             raise ClusterError(why, hint=hint)
 
 
-def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datetime) -> None:
+def refuse_held(rules: Sharing, plan: JobPlan, used: Used, now: datetime) -> None:
     """Raise `ClusterError` for a job that may not be submitted now.
 
     `used` are device-milliseconds of the month by (virtual cluster, user).
     """
-    for state in rules.budgets.holding(plan.vc, user, used):
+    for state in rules.budgets.holding(plan.job.vc, plan.user, used):
         if state.budget.over is OverBudget.REFUSE:
             raise ClusterError(
-                text("job {job} is refused: {reason}", job=f"{user}~{plan.job}", reason=state.reason(now)),
+                text("job {job} is refused: {reason}", job=plan.key, reason=state.reason(now)),
                 hint=text("ask an administrator for a larger budget; to see what is used: paictl usage budget list"),
             )
-    most = rules.limits.of(plan.vc, user) if plan.priority >= 0 else None
-    largest = max((group.leaves for group in plan.groups.values()), default=0)
+    most = rules.limits.of(plan.job.vc, plan.user) if plan.job.priority >= 0 else None
+    largest = max((group.leaves for group, _ in plan.groups), default=0)
     needed = counted("{count} device", "{count} devices", largest)
-    lent = rules.borrowing.devices.get(plan.vc) if plan.priority < 0 else None
+    lent = rules.borrowing.devices.get(plan.job.vc) if plan.job.priority < 0 else None
     if lent is not None and largest > lent:
         raise ClusterError(
             text(
                 "job {job} can never run: it needs {devices} at once, and virtual cluster {vc} may borrow {most}",
-                job=f"{user}~{plan.job}",
+                job=plan.key,
                 devices=needed,
-                vc=plan.vc,
+                vc=plan.job.vc,
                 most=lent,
             ),
             hint=text("submit it with a guarantee (--priority test), or ask an administrator for a higher limit"),
@@ -110,11 +110,11 @@ def refuse_held(rules: Sharing, plan: JobPlan, user: str, used: Used, now: datet
             text(
                 "job {job} can never run: it needs {devices} at once, and user {user} may hold "
                 "{most} guaranteed devices in virtual cluster {vc}",
-                job=f"{user}~{plan.job}",
+                job=plan.key,
                 devices=needed,
-                user=user,
+                user=plan.user,
                 most=most,
-                vc=plan.vc,
+                vc=plan.job.vc,
             ),
             hint=text("submit it without a guarantee (--priority oppo), or ask an administrator for a higher limit"),
         )

@@ -1,8 +1,8 @@
 """The clusters that a user has added by name, in one file of the user's own.
 
 A name stands for a context of a kubeconfig *and* for the server behind it: whoever changes the context afterwards, by
-mistake or not, redirects nobody (`kubernetes.opening` compares). The file holds no credentials; it is replaced in one
-step, and only its owner can read it. kubeconfig files are read where they are, and never written.
+mistake or not, redirects nobody (`kubernetes.connection` compares). The file holds no credentials; it is replaced in
+one step, and only its owner can read it. kubeconfig files are read where they are, and never written.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _open_embedded(target: Target) -> Cluster:
 
 
 def _open_kubernetes(target: Target) -> Cluster:
-    from paictl.cluster.kubernetes.opening import open_pinned  # as is the library
+    from paictl.cluster.kubernetes.cluster import open_pinned  # as is the library
 
     if target.pinned is None:
         raise ClusterError(
@@ -153,7 +153,7 @@ _OPENERS: Final[Mapping[ClusterKind, Callable[[Target], Cluster]]] = {
 
 def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
     """A context as it is now, to be kept under a name (`registry.add`); raises `PaictlError` if there is none."""
-    from paictl.cluster.kubernetes.opening import pin
+    from paictl.cluster.kubernetes.connection import pin
 
     return pin(name, kubeconfig, context)
 
@@ -170,7 +170,7 @@ def observed(pinned: Pinned) -> DiscoveredCluster:
 
 def open_in_cluster() -> Cluster:
     """The cluster in one of whose pods this process runs, by the pod's service account; raises `PaictlError`."""
-    from paictl.cluster.kubernetes.opening import open_own
+    from paictl.cluster.kubernetes.cluster import open_own
 
     return open_own()
 

@@ -61,6 +61,14 @@ class UsageStore:
             raise _without_books() if error.status == NOT_FOUND else error from None
         return [self._read(body) for body in sorted(bodies, key=lambda body: str(body["metadata"]["name"]))]
 
+    def of_months(self, start: datetime, end: datetime) -> list[UsageBook]:
+        """The books of all months from the one of `start` to `end`; raises as `of_month` does."""
+        books: list[UsageBook] = []
+        while start < end:
+            books += self.of_month(start)
+            start = (start.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return books
+
     def _read(self, body: Json) -> UsageBook:
         about = body["metadata"]
         self._versions[about["name"]] = about["resourceVersion"]

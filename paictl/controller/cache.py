@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from paictl.cluster.kubernetes.mirror import OURS, PODS, JobMirror, Relay
+from paictl.cluster.kubernetes.jobs import OURS, PODS, JobMirror, Relay
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
@@ -13,6 +13,7 @@ from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, 
 from paictl.controller.observation import JobObjects
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, InformerTimes
+from paictl.workload.lifecycle import JobStatus
 
 WORKS: Final = f"/apis/batch/v1/namespaces/{JOBS_NAMESPACE}/jobs"
 
@@ -30,12 +31,13 @@ class Cache(JobMirror):
         works = Informer(client, WORKS, Relay(self._work, self._work_gone), query=OURS, times=times)
         self.informers = (jobs, works, pods)
 
-    def seen(self, pai: PaiJob) -> JobObjects:
+    def seen(self, pai: PaiJob, status: JobStatus) -> JobObjects:
         """The Jobs and pods of a job, those that ended and are gone among them."""
         with self._lock:
-            works = {key: work for key, work in self._works.get(pai.name, {}).items() if work.owner == pai.uid}
+            works = [work for work in self._works.get(pai.name, {}).values() if work.owner == pai.uid]
             pods, gone = self._pods.get(pai.name, {}), self._ghosts.get(pai.name, {})
-            return JobObjects(works, [pod for pod in (*pods.values(), *gone.values()) if pod.owner == pai.uid])
+            own = [pod for pod in (*pods.values(), *gone.values()) if pod.owner == pai.uid]
+        return JobObjects(pai.name, pai.job, status, works, own)
 
     def forget_ghosts(self, name: str, before: int) -> None:
         """Forget pods that are gone of the attempts before one: they are in the record."""
@@ -74,7 +76,7 @@ class Cache(JobMirror):
             self._ghosts.setdefault(pod.job, {})[pod.uid] = pod
 
 
-def ask(client: KubeClient, pai: PaiJob) -> JobObjects:
+def ask(client: KubeClient, pai: PaiJob, status: JobStatus) -> JobObjects:
     """The Jobs and pods of a job as the API server has them now."""
     query = {"labelSelector": f"{SELECTOR},paictl.io/job={pai.name}"}
 
@@ -84,4 +86,4 @@ def ask(client: KubeClient, pai: PaiJob) -> JobObjects:
 
     works = [work for work in map(read_work, all_of(WORKS)) if work is not None and work.owner == pai.uid]
     pods = [pod for pod in map(read_pod, all_of(PODS)) if pod is not None and pod.owner == pai.uid]
-    return JobObjects({work.name: work for work in works}, pods, sure=True)
+    return JobObjects(pai.name, pai.job, status, works, pods, sure=True)

@@ -20,11 +20,10 @@ from paictl.cluster.kubernetes.paijob.record import (
     Place,
     with_attempt,
 )
-from paictl.cluster.kubernetes.paijob.summaries import PodSummary
-from paictl.controller.observation import AttemptObjects, JobObjects, PodTransition, repaired
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, newest_of
+from paictl.controller.observation import JobObjects, PodTransition, repaired
 from paictl.frozen import frozen
 from paictl.workload import lifecycle
-from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskStatus
 from paictl.workload.runlimits import overran
 
@@ -38,14 +37,6 @@ next one too, and the scheduler may choose it again) or that has soon ended by i
 LASTED: Final = timedelta(minutes=10)
 """How long an attempt has to last so that the pauses begin with the first again."""
 _ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST})
-
-
-@frozen
-class Followed:
-    """The record after what was seen; `ask`: some tasks are gone without a word, so the API server has to be asked."""
-
-    record: JobRecord
-    ask: bool = False
 
 
 @frozen
@@ -64,26 +55,28 @@ class JobActions:
     later: float | None = None
 
 
-def follow(name: str, job: Job, record: JobRecord, objects: JobObjects, now: datetime, *, stopped: bool) -> Followed:
-    """The record after all that is seen; `stopped` is the user's wish."""
-    status = record.status
+def follow(record: JobRecord, objects: JobObjects, now: datetime, *, stopped: bool) -> JobRecord | None:
+    """The record after all that is seen of a job in its status; `stopped` is the user's wish.
+
+    None if some tasks are gone without a word, so that the API server has to be asked.
+    """
+    job, status = objects.job, record.status
     if status.state.final:
-        return Followed(record)
+        return record
     if stopped:
-        return Followed(_updated(record, lifecycle.stop(status).status, (), objects, now))
-    observed = AttemptObjects(name, job, status, objects).observe()
-    after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in observed.news))
-    goes_on = not after.state.final and after.attempt == status.attempt
-    if observed.missing and goes_on and not objects.sure:
-        return Followed(_updated(record, after, observed.news, objects, now), ask=True)
-    if observed.missing and goes_on:
-        after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in observed.missing))
-        observed.news += observed.missing
-    updated = _updated(record, after, observed.news, objects, now)
+        return _updated(record, lifecycle.stop(status).status, (), objects, now)
+    news, missing = objects.observe()
+    after = lifecycle.catch_up(job, status, ((transition.ref, transition.what) for transition in news))
+    if missing and not after.state.final and after.attempt == status.attempt:
+        if not objects.sure:
+            return None
+        after = lifecycle.catch_up(job, after, ((transition.ref, transition.what) for transition in missing))
+        news += missing
+    updated = _updated(record, after, news, objects, now)
     if _seconds_left(updated, now) == 0 and updated.max_run_time is not None:
         ended = _updated(updated, lifecycle.stop(after).status, (), objects, now)
-        return Followed(replace(ended, reason=overran(updated.max_run_time)))
-    return Followed(updated)
+        return replace(ended, reason=overran(updated.max_run_time))
+    return updated
 
 
 def _seconds_left(record: JobRecord, now: datetime) -> float | None:
@@ -144,20 +137,12 @@ def _past_runs(before: JobStatus, objects: JobObjects, now: datetime) -> Iterato
 
 def _newest(before: JobStatus, objects: JobObjects) -> dict[Place, PodSummary]:
     """The newest pod of each task in the last attempt that has started."""
-    newest: dict[Place, PodSummary] = {}
-    for pod in objects.pods:
-        if pod.attempt == before.attempt and pod.change is not None:
-            earlier = newest.get(pod.place)
-            if earlier is None or pod.retry >= earlier.retry:
-                newest[pod.place] = pod
-    return newest
+    return newest_of((pod for pod in objects.pods if pod.change is not None), before.attempt)
 
 
-def wanted(
-    name: str, job: Job, record: JobRecord, objects: JobObjects, now: datetime, *, gated: bool = False
-) -> JobActions:
+def wanted(record: JobRecord, objects: JobObjects, now: datetime, *, gated: bool = False) -> JobActions:
     """What the record asks for that is not there yet, or is and should not be; `gated`: pods get the gate."""
-    status = record.status
+    job, status = objects.job, record.status
     if status.state.final:
         stop = tuple(work.name for work in objects.works.values() if not (work.suspended or work.over or work.deleting))
         busy = [pod for pod in objects.pods if not _is_gone(pod, now)]
@@ -168,18 +153,18 @@ def wanted(
     busy = [pod for pod in objects.pods if pod.attempt < status.attempt and not _is_gone(pod, now)]
     if stop or busy:  # a gang's devices are to be free before it asks for others
         return JobActions(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
-    attempt = AttemptObjects(name, job, status, objects)
-    roles = tuple(role.name for role in job.roles if attempt.main(role.name) is None and attempt.is_fresh(role.name))
+    objects = objects.at(status)
+    roles = tuple(role.name for role in job.roles if objects.main(role.name) is None and objects.is_fresh(role.name))
     tasks = [
         task
         for task in status.tasks
-        if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
+        if task.state is RunState.WAITING and task.retries and objects.present(task) is None and objects.is_left(task)
     ]
     rests = {task.ref: _rest_of_task(task, objects, status.attempt, now) for task in tasks}
     rest = _rest_of_attempt(record, objects, now) if len(roles) == len(job.roles) else 0.0
     due = tuple((task.role, task.index, task.retries) for task in tasks if not rests[task.ref])
     later = min((seconds for seconds in (rest, *rests.values(), _seconds_left(record, now)) if seconds), default=None)
-    delete = (*forgotten, *_past_tries(status, attempt), *_of_another_door(attempt, gated))
+    delete = (*forgotten, *_past_tries(objects), *_of_another_door(objects, gated))
     return JobActions(() if rest else roles, due, delete=delete, later=later)
 
 
@@ -215,28 +200,28 @@ def _rest(since: datetime, tries: int, now: datetime, *, least: int = 1) -> floa
     return max(pause - (now - since).total_seconds(), 0.0)
 
 
-def _of_another_door(attempt: AttemptObjects, gated: bool) -> Iterator[str]:
+def _of_another_door(objects: JobObjects, gated: bool) -> Iterator[str]:
     """Jobs to recreate because their pods wait at a door that is no longer served.
 
     A Job with a pod on a node is kept, and so is a gang if any of its pods is on a node.
     """
-    pods = [pod for tries in attempt.pods.values() for pod in tries.values() if pod.node and not pod.over]
-    if pods and attempt.job.gang:
+    pods = [pod for tries in objects.tries.values() for pod in tries.values() if pod.node and not pod.over]
+    if pods and objects.job.gang:
         return
     places, roles = {pod.place for pod in pods}, {pod.role for pod in pods}
-    for work in attempt.works.values():
+    for work in objects.present_works():
         if work.index is None:
-            waits = work.role not in roles and attempt.is_fresh(work.role)
+            waits = work.role not in roles and objects.is_fresh(work.role)
         else:
             waits = (work.role, work.index) not in places
         if waits and work.gated != gated and not (work.over or work.deleting):
             yield work.name
 
 
-def _past_tries(status: JobStatus, attempt: AttemptObjects) -> Iterator[str]:
+def _past_tries(objects: JobObjects) -> Iterator[str]:
     """Jobs of single tries before the last two of a task."""
-    tries = {(task.role, task.index): task.retries for task in status.tasks}
-    for work in attempt.works.values():
+    tries = {(task.role, task.index): task.retries for task in objects.status.tasks}
+    for work in objects.present_works():
         if work.index is None or not work.over or work.deleting:
             continue
         if work.retry < tries.get((work.role, work.index), 0) - KEPT:

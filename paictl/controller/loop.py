@@ -10,10 +10,10 @@ import heapq
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
@@ -34,7 +34,7 @@ from paictl.units import rfc3339
 from paictl.workload import lifecycle
 from paictl.workload.fields import Fields, JobError
 from paictl.workload.lifecycle import JobStatus, RunState
-from paictl.workload.pods import JobPlan, plan_job
+from paictl.workload.pods import plan_job
 from paictl.workload.ports import refuse_ports
 
 PAUSE: Final = 0.05
@@ -220,7 +220,7 @@ class ControlLoop:
             pai = self._begin(pai)
         if pai.record is None or pai.record.closed:
             return
-        context = JobContext(pai, pai.job, pai.record.scheduling, self.classes, self.gated)
+        context = JobContext(pai, self.classes, self.gated)
         try:
             self._follow(context, pai.record)
         except RefusedError as error:
@@ -238,18 +238,18 @@ class ControlLoop:
 
     def _follow(self, context: JobContext, record: JobRecord) -> None:
         pai, now = context.pai, self._now()
-        objects = self.cache.seen(pai)
-        followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
-        if followed.ask:
-            objects = caches.ask(self.client, pai)
-            followed = follow(pai.name, context.job, record, objects, now, stopped=pai.stopped)
-        if followed.record != record:
-            pai = self._write(pai, followed.record)
-            self.cache.forget_ghosts(pai.name, followed.record.status.attempt)
-        actions = wanted(pai.name, context.job, followed.record, objects, now, gated=self.gated)
-        execute(self.client, replace(context, pai=pai), followed.record.status.attempt, actions)
-        over = closed(followed.record, actions)
-        if over != followed.record:
+        objects = self.cache.seen(pai, record.status)
+        after = follow(record, objects, now, stopped=pai.stopped)
+        if after is None:
+            objects = caches.ask(self.client, pai, record.status)
+            after = follow(record, objects, now, stopped=pai.stopped) or record
+        if after != record:
+            pai = self._write(pai, after)
+            self.cache.forget_ghosts(pai.name, after.status.attempt)
+        actions = wanted(after, objects, now, gated=self.gated)
+        execute(self.client, replace(context, pai=pai), after.status.attempt, actions)
+        over = closed(after, actions)
+        if over != after:
             release_ports(self.client, context)
             self._write(pai, over)
             self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
@@ -309,9 +309,9 @@ class Planner:
         job = configuration.sharing.run_times.limited(pai.job)
         refuse_ports(Fields(pai.data, ""))
         plan = plan_job(job, configuration.supply, pai.user)
-        devices = sum(group.leaves for group in plan.groups.values())
+        scheduling = {role.name: plan.spec(role.pod()) for role in sorted(plan.roles, key=lambda role: role.name)}
         status = lifecycle.submit(job).status
-        return JobRecord(status, scheduling_of(plan), devices, max_run_time=job.max_run_time)
+        return JobRecord(status, scheduling, plan.devices, max_run_time=job.max_run_time)
 
     def _configuration(self) -> ConfigSnapshot:
         with self._lock:
@@ -322,9 +322,3 @@ class Planner:
                 version = self._store.version(head.newest)
                 self._known = ConfigSnapshot(version.number, version.files)
             return self._known
-
-
-def scheduling_of(plan: JobPlan) -> Mapping[str, Mapping[str, Any]]:
-    """HiveD's spec for the pods of each role: the same for all of them."""
-    first = {pod.role: pod for pod in reversed(plan.pods)}
-    return {role: plan.spec(pod) for role, pod in sorted(first.items())}

@@ -61,19 +61,20 @@ _INDEX: Final = "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
 
 @frozen
 class JobContext:
-    """A job and what its objects are made from."""
+    """A job, and what of its cluster its objects depend on."""
 
     pai: PaiJob
-    job: Job
-    """As its user wishes it, secrets masked."""
-    scheduling: Mapping[str, Mapping[str, Any]]
-    """HiveD's spec for the pods of each role."""
     classes: bool = True
     """Whether the cluster has our priority classes."""
     gated: bool = False
     """Whether pods come to the scheduler by its gate; otherwise kube-scheduler asks it."""
     mounts: Mapping[str, Sequence[Mount]] = field(default_factory=dict)
     """The storages that the containers of each role get."""
+
+    @property
+    def job(self) -> Job:
+        """As its user wishes it, secrets masked."""
+        return self.pai.job
 
     @property
     def owner(self) -> list[Json]:
@@ -343,7 +344,8 @@ def _field(path: str) -> Json:
 
 def _spec(context: JobContext, role: TaskRole, attempt: int) -> Json:
     """HiveD's spec, the group with the attempt in its name: no gang ever meets what is left of its own past."""
-    spec = dict(context.scheduling[role.name])
+    assert context.pai.record is not None  # noqa: S101 - it is written before anything is made
+    spec = dict(context.pai.record.scheduling[role.name])
     group = spec.get("affinityGroup")
     if group is not None and attempt:
         spec["affinityGroup"] = {**group, "name": f"{group['name']}#{attempt}"}

@@ -6,29 +6,18 @@ it has done with the task; where there is no Job either, the pod was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from paictl.cluster.kubernetes.paijob.names import retry_name, work_name
-from paictl.cluster.kubernetes.paijob.record import KEPT_REPAIRS, JobRecord, Place, RepairLine, numbers
-from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary
-from paictl.frozen import frozen
+from paictl.cluster.kubernetes.paijob.record import KEPT_REPAIRS, JobRecord, RepairLine, numbers
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, tries_of
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import TRANSIENT, JobStatus, PodChange, RunState, TaskRef, TaskStatus, task_policy
 
 _LONG_AGO: Final = 0.0
-
-
-@frozen
-class JobObjects:
-    """What is there of a job; `sure` says that the API server was asked just now, not what it has told so far."""
-
-    works: Mapping[str, WorkSummary]
-    """By name."""
-    pods: Sequence[PodSummary]
-    sure: bool = False
 
 
 class PodTransition(NamedTuple):
@@ -42,29 +31,38 @@ class PodTransition(NamedTuple):
     reason: str = ""
 
 
-@dataclass(slots=True)
-class ObservedJob:
-    """What has happened, in order, and the tasks of which neither pod nor Job is there."""
+class JobObjects:
+    """What is there of a job in a status: all of its Jobs and pods, and `tries`, the pods of the status's attempt.
 
-    news: list[PodTransition] = field(default_factory=list)
-    missing: list[PodTransition] = field(default_factory=list)
+    `sure` says that the API server was asked just now, not what it has told so far.
+    """
 
-
-class AttemptObjects:
-    """The pods and Jobs of the present attempt of a job."""
-
-    def __init__(self, name: str, job: Job, status: JobStatus, objects: JobObjects) -> None:
+    def __init__(
+        self,
+        name: str,
+        job: Job,
+        status: JobStatus,
+        works: Iterable[WorkSummary] = (),
+        pods: Iterable[PodSummary] = (),
+        *,
+        sure: bool = False,
+    ) -> None:
         self.name = name
         self.job = job
         self.status = status
-        self.works = {key: work for key, work in objects.works.items() if work.attempt == status.attempt}
-        self.pods: dict[Place, dict[int, PodSummary]] = {}
-        for pod in objects.pods:
-            if pod.attempt == status.attempt:
-                tries = self.pods.setdefault(pod.place, {})
-                if pod.retry not in tries or tries[pod.retry].over:  # a try that was begun again goes on
-                    tries[pod.retry] = pod
-        self._done = {key: (set(numbers(w.succeeded)), set(numbers(w.failed))) for key, w in self.works.items()}
+        self.works = {work.name: work for work in works}
+        self.pods = tuple(pods)
+        self.sure = sure
+        self.tries = tries_of(self.pods, status.attempt)
+        self._done = {w.name: (set(numbers(w.succeeded)), set(numbers(w.failed))) for w in self.present_works()}
+
+    def at(self, status: JobStatus) -> JobObjects:
+        """The same, looked at from another status."""
+        return JobObjects(self.name, self.job, status, self.works.values(), self.pods, sure=self.sure)
+
+    def present_works(self) -> list[WorkSummary]:
+        """The Jobs of the status's attempt."""
+        return [work for work in self.works.values() if work.attempt == self.status.attempt]
 
     def main(self, role: str) -> WorkSummary | None:
         """The Indexed Job of a role, if it is there to stay."""
@@ -83,9 +81,13 @@ class AttemptObjects:
 
     def present(self, task: TaskStatus) -> PodSummary | None:
         """The pod of the task's present try, or of a later one."""
-        tries = self.pods.get((task.role, task.index), {})
+        tries = self.tries.get((task.role, task.index), {})
         newest = max(tries, default=-1)
         return tries[newest] if newest >= task.retries else None
+
+    def of(self, task: TaskStatus) -> PodSummary | None:
+        """The pod of the task's present try."""
+        return self.tries.get((task.role, task.index), {}).get(task.retries)
 
     def end_told(self, task: TaskStatus) -> PodChange | None:
         """How the task's present try ended whose pod is gone, by its Job; None if that will make its pod yet.
@@ -118,26 +120,27 @@ class AttemptObjects:
 
     # --- what has happened
 
-    def observe(self) -> ObservedJob:
-        """Everything that is news to the status."""
-        job = ObservedJob()
+    def observe(self) -> tuple[list[PodTransition], list[PodTransition]]:
+        """What is news to the status, in order; and the ends of tasks of which neither pod nor Job is there."""
+        news: list[PodTransition] = []
+        missing: list[PodTransition] = []
         fresh = {role.name: self.is_fresh(role.name) for role in self.job.roles}
         for position, task in enumerate(self.status.tasks):
             if task.state.final:
                 continue
             pod = self.present(task)
             if pod is not None:
-                job.news.extend(self._of_pod(task, pod, position))
+                news.extend(self._of_pod(task, pod, position))
             elif (end := self.end_told(task)) is not None:
-                job.news.extend(_ended(task, end, position))
+                news.extend(_ended(task, end, position))
             elif self.is_left(task) and (task.state is RunState.RUNNING or not (task.retries or fresh[task.role])):
-                job.missing.extend(_ended(task, PodChange.LOST, position))
-        job.news.sort()
-        return job
+                missing.extend(_ended(task, PodChange.LOST, position))
+        news.sort()
+        return news, missing
 
     def _of_pod(self, task: TaskStatus, pod: PodSummary, position: int) -> Iterator[PodTransition]:
         """Of the present pod and of those that came and went before it without having been seen."""
-        tries = self.pods[pod.place]
+        tries = self.tries[pod.place]
         failures = pod.failures - task.counted
         ref, step = task.ref, 0
         for number in range(task.retries, pod.retry):
@@ -195,20 +198,11 @@ def repaired(
         place = task.role, task.index
         if task.retries > was.retries and place in reasons:
             lines = [line for line in lines if (line.role, line.index) != place or line.back is not None]
-            pod = _pod(objects, after.attempt, was)
+            pod = objects.of(was)
             lines.append(RepairLine(*place, now, pod.node if pod is not None else "", reasons[place]))
         elif task.state is RunState.RUNNING and was.state is RunState.WAITING:
-            lines = [
-                _back(line, _pod(objects, after.attempt, task), now) if (line.role, line.index) == place else line
-                for line in lines
-            ]
+            lines = [_back(line, objects.of(task), now) if (line.role, line.index) == place else line for line in lines]
     return tuple(lines[-KEPT_REPAIRS:])
-
-
-def _pod(objects: JobObjects, attempt: int, task: TaskStatus) -> PodSummary | None:
-    """The pod of a task's present try."""
-    tries = (pod for pod in objects.pods if pod.attempt == attempt and pod.place == (task.role, task.index))
-    return next((pod for pod in tries if pod.retry == task.retries), None)
 
 
 def _back(line: RepairLine, pod: PodSummary | None, now: datetime) -> RepairLine:

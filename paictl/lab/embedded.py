@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.clock import parse_speed, plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import parse_speed, plan_beginning
 from paictl.cluster.embedded.store import FILE as STORE
 from paictl.cluster.embedded.store import USERS_FILE, Store
 from paictl.cluster.interface import Cluster, Event

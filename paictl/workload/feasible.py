@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from paictl.cells.spec import ClusterSpec
-    from paictl.workload.pods import GroupPlan, JobPlan, Pod
+    from paictl.workload.pods import GroupPlan, JobPlan, RolePlan
 
 
 class Cause(StrEnum):
@@ -137,12 +137,12 @@ class Judge:
     def refusals(self, plan: JobPlan) -> Iterator[Refusal]:
         """All reasons why a plan can never run, group by group; the job as a whole only if each group alone can."""
         refused = False
-        for group, pod in _different(plan):
+        for group, role in _different(plan):
             views = self._views(plan, group)
             sizes = [_shortage(group, view) for view in views]
             shortages = [shortage for shortage in sizes if shortage is not None]
             if len(shortages) < len(views):
-                if group.leaves == pod.leaf_number or self._fits_empty_cluster(plan, pod):
+                if group.leaves == role.leaf_number or self._fits_empty_cluster(plan, role):
                     continue
                 shortages = [
                     shortage or Shortage(view, Cause.DOES_NOT_PACK, group.leaves, view.leaves)
@@ -152,47 +152,49 @@ class Judge:
             refused = True
             yield Refusal(
                 shortages[0].cause,
-                plan.vc,
-                plan.priority < 0,
+                plan.job.vc,
+                plan.job.priority < 0,
                 _subject(plan, group),
                 tuple(shortages),
-                (pod.role,) if group.single else _at_fault(plan, group, shortages[0]),
+                (role.name,) if group.single else _at_fault(plan, group, shortages[0]),
                 any(_has_room(others, group) for others in self._others(plan, views)),
                 _has_room(_like(views, self.supply.chains), group),
             )
-        whole = self._sum(plan) if plan.gang and len(plan.groups) > 1 and not refused else None
+        whole = (
+            self._sum(plan) if plan.job.gang and sum(number for _, number in plan.groups) > 1 and not refused else None
+        )
         if whole is not None:
             yield whole
 
     def _views(self, plan: JobPlan, group: GroupPlan) -> tuple[View, ...]:
         """The views open to a group; never empty for a plan made with the same supply."""
         if group.pinned_id:
-            view = self.supply.pinned(plan.vc, group.pinned_id)
+            view = self.supply.pinned(plan.job.vc, group.pinned_id)
             return () if view is None else (view,)
-        views = self.supply.views(plan.vc, opportunistic=plan.priority < 0)
+        views = self.supply.views(plan.job.vc, opportunistic=plan.job.priority < 0)
         return tuple(view for view in views if group.leaf_type in ("", view.leaf_type))
 
     def _others(self, plan: JobPlan, views: Iterable[View]) -> Iterator[list[View]]:
         """What each other virtual cluster has that is like some views."""
-        return (_like(views, others) for name, others in self.supply.vcs.items() if name != plan.vc)
+        return (_like(views, others) for name, others in self.supply.vcs.items() if name != plan.job.vc)
 
-    def _fits_empty_cluster(self, plan: JobPlan, pod: Pod) -> bool:
+    def _fits_empty_cluster(self, plan: JobPlan, role: RolePlan) -> bool:
         if self._engine is None:
             self._engine = Engine(self.spec)
             for node in self._engine.state.physical.nodes:
                 self._engine.observe(NodeHealth(node, healthy=True))
-        return isinstance(self._engine.plan(plan.request(pod)), Bind)
+        return isinstance(self._engine.plan(plan.request(role.pod())), Bind)
 
     def _sum(self, plan: JobPlan) -> Refusal | None:
         """Whether groups of a gang that are confined to the same views exceed them together."""
         open_to: dict[tuple[str, str], tuple[View, ...]] = {}
         needs: dict[frozenset[str], int] = {}
-        for group in plan.groups.values():
+        for group, number in plan.groups:
             key = (group.leaf_type, group.pinned_id)
             if key not in open_to:
                 open_to[key] = self._views(plan, group)
             labels = frozenset(view.label for view in open_to[key])
-            needs[labels] = needs.get(labels, 0) + group.leaves
+            needs[labels] = needs.get(labels, 0) + group.leaves * number
         known = {view.label: view for views in open_to.values() for view in views}
         for labels in needs:  # views are nested or disjoint, so the sets of the groups are all that can be short
             needed = sum(number for others, number in needs.items() if others <= labels)
@@ -201,12 +203,12 @@ class Judge:
             if needed > available:
                 largest = max(inside, key=lambda view: view.leaves)
                 shortage = Shortage(largest, Cause.JOB_TOO_LARGE, needed, available)
-                roles = tuple(dict.fromkeys(pod.role for pod in plan.pods))
+                roles = tuple(role.name for role in plan.roles)
                 return Refusal(
                     Cause.JOB_TOO_LARGE,
-                    plan.vc,
-                    plan.priority < 0,
-                    text("job {name}", name=plan.job),
+                    plan.job.vc,
+                    plan.job.priority < 0,
+                    text("job {name}", name=plan.job.name),
                     (shortage,),
                     roles,
                     any(_leaves(others) >= needed for others in self._others(plan, inside)),
@@ -224,22 +226,17 @@ def _distance(shortage: Shortage) -> tuple[int, int]:
     return _NEARNESS.index(shortage.cause), shortage.needed - shortage.available
 
 
-def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, Pod]]:
-    """Every group with one of its pods; of the single pods of a role, which are alike, only the first."""
-    seen: set[tuple[str]] = set()
-    for pod in plan.pods:
-        group = plan.groups[pod.group]
-        key = (pod.role,) if group.single else (group.name,)
-        if key not in seen:
-            seen.add(key)
-            yield group, pod
+def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, RolePlan]]:
+    """Every group with the first of its roles; of the single pods of a role, which are alike, only one."""
+    first = {role.group.name: role for role in reversed(plan.roles)}
+    return ((role.group, role) for role in plan.roles if first[role.group.name] is role)
 
 
 def _at_fault(plan: JobPlan, group: GroupPlan, shortage: Shortage) -> tuple[str, ...]:
-    own = [pod for pod in plan.pods if pod.group == group.name]
+    own = [role for role in plan.roles if role.group.name == group.name]
     if shortage.cause is Cause.POD_TOO_LARGE:
-        own = [pod for pod in own if pod.leaf_number > shortage.available]
-    return tuple(dict.fromkeys(pod.role for pod in own))
+        own = [role for role in own if role.leaf_number > shortage.available]
+    return tuple(role.name for role in own)
 
 
 def _shortage(group: GroupPlan, view: View) -> Shortage | None:
@@ -269,5 +266,5 @@ def _has_room(views: Iterable[View], group: GroupPlan) -> bool:
 
 def _subject(plan: JobPlan, group: GroupPlan) -> str:
     """A single pod by its name, a group by its own."""
-    job = text("job {name}", name=plan.job)
+    job = text("job {name}", name=plan.job.name)
     return job if group.single else text("group {group} of {job}", group=group.name.rpartition("/")[2], job=job)

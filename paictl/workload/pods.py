@@ -1,4 +1,7 @@
-"""From a job to its affinity groups and pods, each with the scheduling spec that HiveD reads from its annotation.
+"""From a job to its affinity groups, and from these to pods with the scheduling spec that HiveD reads from each.
+
+A plan says what all tasks of a role have in common: whether a job may run, and what Kubernetes is asked for it, follow
+from that. Pods are made of it where each is placed.
 
 Source: OpenPAI's rest-server (`middlewares/v2/hived.js`, `models/v2/job/k8s.js`). See `paictl.workload.sku` for
 what differs in the arithmetic; pod names are readable instead of an MD5 digest, and a name that OpenPAI would let
@@ -22,7 +25,7 @@ from paictl.workload.sku import decisive, leaf_number
 from paictl.workload.terms import agree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from paictl.workload.job import Job, TaskRole
     from paictl.workload.supply import Supply
@@ -76,7 +79,7 @@ class Pod:
     role: str
     index: int
     leaf_number: int
-    group: str
+    group: GroupPlan
     incarnation: int = 0
 
     def restarted(self, incarnation: int) -> Pod:
@@ -87,17 +90,57 @@ class Pod:
 
 
 @frozen
-class JobPlan:
-    """All groups and pods of a job; pods in the order of the file, then by index."""
+class RolePlan:
+    """The tasks of one role, which are alike."""
 
-    job: str
+    name: str
+    tasks: int
+    leaf_number: int
+    """Leaf cells of each."""
+    stem: str
+    """Names of their pods, without the index."""
+    group: GroupPlan
+    """The group of all, or of the first one if each is a group of its own."""
+
+    def pod(self, index: int = 0) -> Pod:
+        """One of its tasks as a pod."""
+        name = f"{self.stem}-{index}"
+        own = self.group.single and index
+        group = replace(self.group, name=f"{NAMESPACE}/{name}") if own else self.group
+        return Pod(name, _uid(name, 0), self.name, index, self.leaf_number, group)
+
+
+@frozen
+class JobPlan:
+    """What a cluster is asked for a job of a user: groups by the job's roles, in the order of the file."""
+
+    job: Job
     user: str
-    vc: str
-    priority: int
-    gang: bool
-    groups: Mapping[str, GroupPlan]
-    """By name, as the scheduler knows them."""
-    pods: tuple[Pod, ...]
+    roles: tuple[RolePlan, ...]
+
+    @property
+    def key(self) -> str:
+        """``user~name``, as a cluster knows the job."""
+        return f"{self.user}~{self.job.name}"
+
+    @property
+    def tasks(self) -> int:
+        """How many there are."""
+        return sum(role.tasks for role in self.roles)
+
+    @property
+    def groups(self) -> Collection[tuple[GroupPlan, int]]:
+        """Each group once with how many there are like it: of pods that are groups of their own only the first."""
+        return {role.group.name: (role.group, role.tasks if role.group.single else 1) for role in self.roles}.values()
+
+    @property
+    def devices(self) -> int:
+        """Leaf cells of all tasks together."""
+        return sum(role.leaf_number * role.tasks for role in self.roles)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods, in the order of the file, then by index."""
+        return tuple(role.pod(index) for role in self.roles for index in range(role.tasks))
 
     def spec(self, pod: Pod) -> dict[str, object]:
         """The pod's scheduling spec under HiveD's keys, as its annotation holds it."""
@@ -105,12 +148,12 @@ class JobPlan:
 
     def request(self, pod: Pod) -> PodRequest:
         """The pod as the scheduler core takes it."""
-        group = self.groups[pod.group]
+        group = pod.group
         return PodRequest(
             uid=pod.uid,
             name=pod_name(NAMESPACE, pod.name),
-            vc=self.vc,
-            priority=self.priority,
+            vc=self.job.vc,
+            priority=self.job.priority,
             leaf_number=pod.leaf_number,
             group=group.name,
             members=group.members,
@@ -123,7 +166,7 @@ class JobPlan:
 
 
 def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
-    """The groups and pods of a job that `user` submits to a cluster.
+    """The groups of a job that `user` submits to a cluster.
 
     Whether they can ever run is `paictl.workload.feasible`'s business. Raises `JobError` naming the field for a VC, SKU
     or pinned cell that is not there for the job, roles that cannot share a group, and names that collide.
@@ -133,25 +176,18 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     supply.vc(job.vc)
     check_number(job, supply)
     stems = _stems(user, job)
-    groups: dict[str, GroupPlan] = {}
-    pods: dict[str, list[Pod]] = {}
+    plans: dict[str, RolePlan] = {}
     for name, roles in _grouping(job):
         terms = agree(job, supply, roles)
         numbers = {role.name: leaf_number(terms.unit, role.resources) for role in roles}
         shared = None
         if name is not None:
             shared = _group(f"{user}~{job.name}/{name}", _members(roles, numbers), terms, repair=job.repairs)
-            groups[shared.name] = shared
         for role in roles:
-            own = pods[role.name] = []
-            for index in range(role.instances):
-                pod = f"{stems[role.name]}-{index}"
-                number = numbers[role.name]
-                group = shared or _group(f"{NAMESPACE}/{pod}", ((number, 1),), terms, single=True)
-                groups[group.name] = group
-                own.append(Pod(pod, _uid(pod, 0), role.name, index, number, group.name))
-    ordered = tuple(pod for role in job.roles for pod in pods[role.name])
-    return JobPlan(job.name, user, job.vc, job.priority, job.gang, groups, ordered)
+            number, stem = numbers[role.name], stems[role.name]
+            group = shared or _group(f"{NAMESPACE}/{stem}-0", ((number, 1),), terms, single=True)
+            plans[role.name] = RolePlan(role.name, role.instances, number, stem, group)
+    return JobPlan(job, user, tuple(plans[role.name] for role in job.roles))
 
 
 def why_so_many_cells(job: Job, supply: Supply, names: Collection[str]) -> str:

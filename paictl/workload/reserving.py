@@ -24,7 +24,6 @@ from paictl.workload.reserved import Clash, ReservedCells
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.request import Member
-    from paictl.workload.job import Job
     from paictl.workload.pods import JobPlan
     from paictl.workload.reserved import Moment
 
@@ -287,9 +286,9 @@ def refuse_job(
             )
 
 
-def refuse_plan(reservations: Reservations, job: Job, plan: JobPlan) -> None:
+def refuse_plan(reservations: Reservations, plan: JobPlan) -> None:
     """Refuse a job that can never start in the reservation that it names; raises `ReservationError`."""
+    job = plan.job
     if job.reservation:
-        firsts = {request.group: request for request in map(plan.request, plan.pods)}
-        gangs = [(request.members, request.leaf_type) for request in firsts.values()]
+        gangs = [(group.members, group.leaf_type) for group, number in plan.groups for _ in range(number)]
         refuse_job(reservations, job.reservation, job.vc, guaranteed=not job.opportunistic, gangs=gangs)

@@ -49,5 +49,5 @@ def tasks_by_user(plans: Iterable[JobPlan]) -> Counter[str]:
     """How many tasks jobs have, by user."""
     tasks: Counter[str] = Counter()
     for plan in plans:
-        tasks[plan.user] += len(plan.pods)
+        tasks[plan.user] += plan.tasks
     return tasks

@@ -20,10 +20,11 @@ import yaml
 
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.clock import plan_beginning
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.interface import FOREVER, Cluster, JobRequest, JobState, JobView, Port
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.push import seal_files, secrets_of

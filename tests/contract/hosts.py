@@ -6,7 +6,8 @@ import os
 from typing import Any, Final
 
 from paictl.cluster.interface import Cluster
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.kubernetes.paijob.names import API_VERSION, PLURAL
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned

@@ -68,7 +68,8 @@ class Pushers:
 def main(kubeconfig: str) -> None:
     """Fork and wait as stdin says."""
     from paictl.cluster.kubernetes import store
-    from paictl.cluster.kubernetes.opening import open_pinned, pin
+    from paictl.cluster.kubernetes.cluster import open_pinned
+    from paictl.cluster.kubernetes.connection import pin
     from paictl.config.secrets import sealing
 
     sealing.COST, store.ROOM = (4, 1, 1), ROOM  # type: ignore[misc]
@@ -93,7 +94,7 @@ def _say(word: object) -> None:
 
 def _push(pinned: Any, word: str, base: int | None) -> int:
     from paictl.cluster.interface import ConflictError
-    from paictl.cluster.kubernetes.opening import open_pinned
+    from paictl.cluster.kubernetes.cluster import open_pinned
 
     sealed, secrets = _prepared(word)
     try:

@@ -22,7 +22,8 @@ import yaml
 
 from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, NodeChange
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.push import seal_files, secrets_of
 from paictl.operate.users.accounts import remove

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from paictl.cluster.interface import FOREVER, Cluster, JobRequest
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.resources import resource_folder
 from paictl.scheduler.wire import GATE

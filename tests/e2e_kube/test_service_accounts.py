@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, JobState, NodeChange
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.operate.users.accounts import bootstrap
 from tests.e2e_kube.accounts import PAICTL, Right, calls, install, token
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, kubeconfig

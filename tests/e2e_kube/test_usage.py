@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.cluster import open_pinned
+from paictl.cluster.kubernetes.connection import pin
 from paictl.operate.usage import usage_report
 from paictl.workload.usagereport import Dimension
 from tests.e2e_kube.accounts import SPACE

@@ -12,8 +12,8 @@ from paictl.cli.clusters import StateOption, local_only, open_cluster
 from paictl.cli.command import App
 from paictl.cli.confirmation import confirm, showing_reports
 from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import parse_speed
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.push import seal_files

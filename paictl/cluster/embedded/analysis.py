@@ -7,16 +7,18 @@ defragmentation sees them, and the figures that the doors have of theirs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.defrag import DefragScene, GangPods, weight, with_moves
+from paictl.cluster.defrag import DefragPlan, DefragScene, GangPods, outrun, planned_moves, weight, with_moves
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
+from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.views import WorldViews
 from paictl.cluster.embedded.world import World
 from paictl.cluster.figures import (
     AheadFigures,
@@ -32,6 +34,7 @@ from paictl.cluster.jobwords import STATES
 from paictl.cluster.movetotals import planned_weights
 from paictl.cluster.reservations import state_of, waits_for_reservation
 from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation, harm_of_running
+from paictl.cluster.storages import Storage, refuse_extras
 from paictl.cluster.values import ClusterError
 from paictl.cluster.whywaits import explained, waits_for_shield, waits_for_windows, with_start
 from paictl.errors import PaictlError
@@ -47,6 +50,7 @@ from paictl.workload.preemption import lost_time
 from paictl.workload.windows import Windows
 
 if TYPE_CHECKING:
+    from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.scheduler.request import PodRequest
     from paictl.workload.usage import UsageAmount
 
@@ -89,7 +93,7 @@ def explain_job(world: World, job: LiveJob, epoch: datetime) -> JobExplanation:
     closed = waits_for_windows(known, engine, request, job.job.max_run_time, ahead, world.now, epoch)
     if closed is not None:
         return closed
-    known = with_moves(explained(known, engine, request, job.plan.groups.keys()), lambda: scene_of(world), request)
+    known = with_moves(explained(known, engine, request, job.groups.keys()), lambda: scene_of(world), request)
     known = replace(known, ahead=world.sharing.line_ahead(request, job.plan.user))
     if world.sharing.rules.backfill:
         return _with_start(world, known, request, job.job.max_run_time, epoch)
@@ -107,7 +111,7 @@ def _with_start(
     if not dispatcher.backfill.rules.covers(request):
         return known
     foresight = dispatcher.backfill.foresight(dispatcher.engine, world.now, world.windows)
-    owners = {group: job.key for job in world.jobs.values() for group in job.plan.groups}
+    owners = {group: job.key for job in world.jobs.values() for group in job.groups}
     gang = LineGang(request, limit)
     return with_start(known, foresight, gang, starts, epoch, lambda group: owners.get(group, group))
 
@@ -138,7 +142,7 @@ def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
 
 def _harm(job: LiveJob, configuration: ConfigSnapshot, now: Engine | None, then: Engine) -> JobImpact | None:
     if any(True for _ in job.running()):
-        return harm_of_running(job.plan.groups, now, then)
+        return harm_of_running(job.groups, now, then)
     if job.job.vc not in configuration.supply.vcs:
         return JobImpact.NO_VC
     return JobImpact.NEVER if configuration.judge.refusal(job.plan) is not None else None
@@ -299,3 +303,43 @@ def _ahead(world: World) -> AheadFigures:
 
 def _by_state(number: int, active: int) -> Mapping[str, int]:
     return {"planned": number - active, "active": active}
+
+
+class WorldQuestions:
+    """Questions to the scheduler of a world at its present; nothing that they ask changes it."""
+
+    def __init__(self, views: WorldViews, store: Store, epoch: datetime) -> None:
+        self._views = views
+        self._world = views.world
+        self._store = store
+        self._epoch = epoch
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run; raises `NoJobError`."""
+        return explain_job(self._world, self._views.live_job(key), self._epoch)
+
+    def foresee(self, request: JobRequest, storages: Callable[[], Sequence[Storage]]) -> JobExplanation:
+        """What would happen to a job that was submitted now."""
+        refuse_extras([request], storages)
+        return foresee_job(self._world, request, self._epoch)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        return list(impact_of(self._world, files))
+
+    def figures(self, amounts: Callable[[World, Millis, Millis], Iterable[UsageAmount]]) -> ClusterFigures:
+        """What the scheduler knows, for Prometheus; `amounts` is the device time of a window."""
+        spent = amounts(self._world, day_of(self._world), self._world.now)
+        return cluster_figures(self._world, spent, self._store.count_events)
+
+    def plan_moves(self, rooms: Sequence[RoomRequest]) -> DefragPlan:
+        """The moves that make room."""
+        return planned_moves(self._world.name, scene_of(self._world), rooms)
+
+    def outrun(self, room: RoomPlan, kept: Sequence[str], *, exactly: bool) -> str:
+        """Why the moves of a room would not go as planned any more."""
+        return outrun(scene_of(self._world), room, kept, exactly=exactly) or ""
+
+    def gangs(self) -> Sequence[GangPods]:
+        """The gangs that run."""
+        return gangs_of(self._world)

@@ -1,35 +1,71 @@
-"""The embedded cluster behind the interface: one class, of which `folder` keeps the file and `jobports` the jobs."""
+"""The embedded cluster behind the interface: one class, of which `folder` keeps the file.
+
+Pods are imagined: nothing runs in them and so they write nothing, which is what their output says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from paictl.cluster.conflicts import moved_on, no_version
 from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.jobports import WithJobs
-from paictl.cluster.interface import ConfigVersion, MachineSpec, NodeChange, Port
+from paictl.cluster.embedded.folder import ClusterInFolder
+from paictl.cluster.embedded.present import SHOWN, view_from
+from paictl.cluster.embedded.store import whole
+from paictl.cluster.interface import (
+    ClusterError,
+    ConfigVersion,
+    DeviceTime,
+    Event,
+    JobRequest,
+    JobView,
+    MachineSpec,
+    NodeChange,
+    Port,
+    TaskPlace,
+    UnsupportedError,
+)
+from paictl.cluster.jobwords import name_taken
 from paictl.cluster.maintenance import refuse_other_holds, shown
 from paictl.cluster.movetotals import REASON
-from paictl.units import Millis, millis_between
+from paictl.i18n import text
+from paictl.units import Millis, instant, millis_between
+from paictl.workload.tags import with_changes
 
 if TYPE_CHECKING:
+    import socket
+
     from paictl.cluster.defrag import DefragPlan, GangPods
+    from paictl.cluster.embedded.jobs import LiveJob
+    from paictl.cluster.embedded.views import WorldViews
+    from paictl.cluster.embedded.world import World
+    from paictl.cluster.figures import ClusterFigures
     from paictl.cluster.interface import (
         MaintenanceWindow,
         NodeDriver,
         NodeView,
+        PromisedStart,
         Protection,
         ReservationView,
         ServiceView,
     )
+    from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.maintenance import WindowRequest
+    from paictl.cluster.picture import Picture
     from paictl.cluster.reservations import ReservationRequest
+    from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.remote import Pipes
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
+    from paictl.workload.lending import LendUse
+    from paictl.workload.usage import UsageAmount
 
 
-class EmbeddedCluster(WithJobs):
+class EmbeddedCluster(ClusterInFolder):
     """A cluster in a folder of this machine."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -236,3 +272,189 @@ class EmbeddedCluster(WithJobs):
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:  # noqa: ARG002 - they go with it
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
         self._do(commands.WipeService(name))
+
+    # --- jobs
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take jobs, all or none."""
+        from paictl.cluster.admission import refuse_excess, with_account_keys, without_secrets  # late: few take jobs
+        from paictl.cluster.storages import refuse_extras  # late, as above
+
+        refuse_extras(requests, self.storages)  # all this before the file is locked for others
+        with_account_keys(requests, self.users)  # nobody is let in here, but the same jobs are refused
+        refuse_excess(requests)
+        command = commands.Submit(tuple(map(without_secrets, requests)))  # neither the log nor the state gets a secret
+        keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
+
+        def check() -> None:
+            taken = self._store.taken_keys(keys)
+            if taken:
+                raise name_taken(taken[0])
+
+        def act(views: WorldViews) -> list[JobView]:
+            for user in sorted({request.user for request in requests}):
+                self._refuse_history(views, user)
+                views.world.sharing.refuse_many(user, [key for key in keys if key.startswith(f"{user}~")])
+            return [view for key in keys if (view := views.job(key)) is not None]  # each was taken, so it is there
+
+        return self._ask(command, act, check)
+
+    def stop_job(self, key: str) -> None:
+        """End a job; nothing to do for one that has ended."""
+        with self._world() as world:
+            ended = self._job(world, key).status.state.final
+        if ended:
+            return
+        try:
+            self._do(commands.StopJob(key))
+        except ClusterError:
+            with self._world() as world:  # another client may have stopped it since
+                if not self._job(world, key).status.state.final:
+                    raise
+
+    def tag_job(self, key: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Sequence[str]:
+        """Change the tags of a job, ended or not."""
+
+        def act(views: WorldViews) -> Sequence[str]:
+            self._refuse_history(views, key.partition("~")[0])
+            if (job := views.world.job(key)) is not None:
+                return job.tags
+            stored = views.stored_job(key)
+            tags = with_changes(stored.data.get("tags", ()), add, remove)
+            now = {"tags": list(tags)}
+            self._store.put_jobs([replace(stored, view={**stored.view, **now}, data={**stored.data, **now})])
+            return tags
+
+        return self._ask(commands.TagJob(key, tuple(add), tuple(remove)), act)
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """Jobs in order of submission, without tasks."""
+        with self._look() as views:
+            pairs, epoch = views.jobs(ended=ended), self.epoch
+            if ended:
+                pairs += [(number, view_from(row, epoch, tasks=False)) for number, row in self._store.ended_views()]
+            return [view for _, view in sorted(pairs, key=lambda pair: pair[0])]
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        with self._look() as views:
+            if (view := views.job(key)) is not None:
+                return view
+            if (row := self._store.job(key)) is not None and SHOWN in row.data:
+                with whole():
+                    return view_from({**row.view, "tasks": row.data[SHOWN]}, self.epoch)
+        with self._world() as world:  # only jobs that earlier versions kept have no views
+            return self._views(world).read_job(key)
+
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """What a job was submitted with, secrets masked."""
+        with self._world() as world:
+            return self._job(world, key).data
+
+    def job_page(self, query: JobQuery) -> JobPage:
+        """The jobs of a page: views are made of these only, however many jobs there are."""
+        with self._world() as world:
+            return self._views(world).page(query)
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """Events in order, of one object or of all."""
+        with self._look() as views:
+            fresh = (event for event in views.events() if subject in (None, event.subject) and event.number > after)
+            epoch = self.epoch
+            return [happened.event(epoch) for happened in chain(self._store.events(subject, after), fresh)]
+
+    def _job(self, world: World, key: str) -> LiveJob:
+        """A job, whether it has ended or not; raises `NoJobError` if there is none."""
+        return self._views(world).live_job(key)
+
+    # --- pods
+
+    def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:  # noqa: ARG002
+        """When a task ran and where, and that its pod is imagined."""
+        with self._world() as world:
+            yield self._views(world).output(self._job(world, key), task)
+
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:  # noqa: ARG002
+        """Nothing runs in a pod that is imagined."""
+        raise UnsupportedError(
+            text("pods of this cluster are simulated: {command} cannot run in them", command=command[0]),
+            hint=text("see where they are placed: paictl job show {job}", job=key),
+        )
+
+    def dial(self, key: str, task: TaskPlace, port: int) -> socket.socket:
+        """Nothing listens in a pod that is imagined."""
+        with self._world() as world:
+            self._views(world).need_task(self._job(world, key), task)
+        raise UnsupportedError(
+            text("pods of this cluster are simulated: nothing listens on port {port} of {task}", port=port, task=task),
+            hint=text("tasks serve on a Kubernetes cluster: --cluster NAME"),
+        )
+
+    def ssh_address(self, key: str, task: TaskPlace) -> None:
+        """Nothing: no server runs in a pod that is imagined."""
+
+    # --- device time
+
+    def usage(self, start: datetime, end: datetime) -> DeviceTime:
+        """The device time of a window, up to the present."""
+        with self._world() as world:
+            epoch = self.epoch
+            first, last = millis_between(epoch, start), Millis(min(millis_between(epoch, end), world.now))
+            return DeviceTime(
+                tuple(self._amounts(world, first, last)), instant(epoch, last), instant(epoch, world.usage.since)
+            )
+
+    def _amounts(self, world: World, first: Millis, last: Millis) -> Iterator[UsageAmount]:
+        """The device time of a window up to the present."""
+        ledger = world.usage
+        for span in chain(self._store.usage(first, last), ledger.closed, ledger.open_spans(world.now)):
+            yield from span.amounts(first, last)
+
+    # --- scheduling
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run."""
+        with self._questions() as questions:
+            return questions.explain(key)
+
+    def promised_starts(self) -> Sequence[PromisedStart]:
+        """The gangs that wait and were promised a start."""
+        with self._look() as views:
+            return views.promised_starts()
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """What would happen to a job that was submitted now."""
+        with self._questions() as questions:
+            return questions.foresee(request, self.storages)
+
+    def held_devices(self) -> Mapping[tuple[str, str], int]:
+        """Devices that gangs hold with a guarantee, by (virtual cluster, user); none without a scheduler."""
+        with self._world() as world:
+            return dict(world.sharing.held())
+
+    def borrowed_devices(self) -> Mapping[str, int]:
+        """Devices that gangs hold without a guarantee, by virtual cluster; none without a scheduler."""
+        with self._world() as world:
+            return dict(world.sharing.borrowed())
+
+    def lend_use(self) -> LendUse | None:
+        """How the promises stand, for lend limits; None without a scheduler."""
+        with self._world() as world:
+            return world.sharing.lend_use()
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with self._questions() as questions:
+            return questions.impact(files)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        from paictl.cluster.embedded.pictures import picture  # late: most commands draw nothing
+
+        with self._world() as world:
+            return picture(self._views(world), self._store, self.epoch, history=history)
+
+    def figures(self) -> ClusterFigures:
+        """What the scheduler knows now, for Prometheus."""
+        with self._questions() as questions:
+            return questions.figures(self._amounts)

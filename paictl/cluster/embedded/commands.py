@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from paictl.cluster.embedded.records import END
-from paictl.cluster.embedded.still import machine_from
+from paictl.cluster.embedded.present import END, machine_from
 from paictl.cluster.interface import ClusterError, Event, JobRequest, MachineSpec, NodeChange
 from paictl.cluster.movetotals import REASON, with_failure, with_move, with_plan
 from paictl.frozen import frozen

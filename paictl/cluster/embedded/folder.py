@@ -1,8 +1,8 @@
 """A cluster in a folder: what there is to see of it, how a command is carried out, and what is kept.
 
-What was written down answers who only looks, as long as nothing has happened since (`still`). For all else the world is
-read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `views`,
-`serialization`, `questions`). Most short commands never need that, so the methods that do import these modules.
+What was written down answers who only looks, as long as nothing has happened since (`present`). For all else the world
+is read, time passes in it, it acts and is stored, which loads the scheduler and everything around it (`world`, `views`,
+`serialization`, `analysis`). Most short commands never need that, so the methods that do import these modules.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from paictl.cluster.embedded import still
-from paictl.cluster.embedded.clock import Clock, Present, planned_beginning, wall_time
 from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Tick, apply, replay
-from paictl.cluster.embedded.records import HistoryKind
-from paictl.cluster.embedded.store import Store, whole
+from paictl.cluster.embedded.present import KEY, Clock, Present, Still, planned_beginning, wall_time
+from paictl.cluster.embedded.store import HistoryKind, Store, whole
 from paictl.cluster.interface import About, ClusterError
 from paictl.i18n import text
 from paictl.units import Millis, instant, unix_millis
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.questions import WorldQuestions
+    from paictl.cluster.embedded.analysis import WorldQuestions
     from paictl.cluster.embedded.sidefiles import EmbeddedUsers, SideFiles
     from paictl.cluster.embedded.views import WorldViews
     from paictl.cluster.embedded.world import World
@@ -209,11 +207,11 @@ class ClusterInFolder:
     # --- the way to the disk and back
 
     @contextmanager
-    def _look(self) -> Iterator[still.Still | WorldViews]:
+    def _look(self) -> Iterator[Still | WorldViews]:
         """What there is to see now: what was written down where that holds and the world is not at hand."""
         if not self._awake:
             with self._store.reading():
-                written = still.Still.of(self._store, self._present)
+                written = Still.of(self._store, self._present)
                 if written is not None:
                     yield written
                     return
@@ -241,7 +239,7 @@ class ClusterInFolder:
     @contextmanager
     def _questions(self) -> Iterator[WorldQuestions]:
         """The world as it is now, for what only its scheduler knows."""
-        from paictl.cluster.embedded.questions import WorldQuestions  # late: most commands ask no scheduler
+        from paictl.cluster.embedded.analysis import WorldQuestions  # late: most commands ask no scheduler
 
         with self._world() as world:
             yield WorldQuestions(self._views(world), self._store, self.epoch)
@@ -317,4 +315,4 @@ class ClusterInFolder:
         self._store.note_kept()
         self._store.set_state(views.state())
         self._present.go_on(world.now)
-        self._store.set_meta(still.KEY, views.written(self._store.seal()))
+        self._store.set_meta(KEY, views.written(self._store.seal()))

@@ -6,14 +6,15 @@ is shown is in `views`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from paictl.cluster.admission import admit_all, as_admitted
+from paictl.cluster.admission import admit_all, as_admitted, durations_of
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.services import READERS, Configurations
-from paictl.cluster.interface import JobRequest
+from paictl.cluster.interface import EventKind, JobRequest
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
@@ -23,8 +24,8 @@ from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import JobStatus, RunState, TaskRef, TaskStatus
-from paictl.workload.pods import GroupPlan, JobPlan, Pod
+from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskRef, TaskStatus
+from paictl.workload.pods import GroupPlan, JobPlan, Pod, RolePlan
 
 if TYPE_CHECKING:
     from paictl.scheduler.engine import Engine
@@ -77,9 +78,10 @@ class LiveJob:
     number: int
     data: Mapping[str, Any]
     """Protocol v2 as submitted, secrets masked, with the VC and class that the command line said."""
-    job: Job
-    """As read from `data`; once it was stored, without commands, of which every look at the cluster would read all."""
     plan: JobPlan
+    """With the job as read from `data`; once it was stored, without commands, of which every look would read all."""
+    pods: tuple[Pod, ...]
+    """The first of each task."""
     durations: dict[str, Millis | None]
     submitted: Millis
     status: JobStatus
@@ -96,12 +98,19 @@ class LiveJob:
     tags: tuple[str, ...] = ()
     """By what people find it again, as they are now."""
 
+    groups: dict[str, GroupPlan] = field(init=False, repr=False)
+    """By name, as the scheduler knows them."""
     _pods: dict[Place, Pod] = field(init=False, repr=False)
-    """First pod of each task."""
 
     def __post_init__(self) -> None:
-        """Index the pods."""
-        self._pods = {(pod.role, pod.index): pod for pod in self.plan.pods}
+        """Index the pods and their groups."""
+        self._pods = {(pod.role, pod.index): pod for pod in self.pods}
+        self.groups = {pod.group.name: pod.group for pod in self.pods}
+
+    @property
+    def job(self) -> Job:
+        """What its user wants."""
+        return self.plan.job
 
     def pod(self, ref: TaskRef) -> Pod:
         """The pod of a task."""
@@ -143,6 +152,46 @@ def repairs_on(node: str, jobs: Iterable[LiveJob]) -> bool:
     return any(run.info.node == node for job in jobs if job.job.repairs for _, run in job.running())
 
 
+# --- what is to come of them, and what the job controller is to learn
+
+
+class Timer(NamedTuple):
+    """Something that will happen: a pod ends, a month begins, a minimum run time is over, a start promised for
+    `detail` comes, pods of a failed node or of bad devices are given up (earlier those whose gangs are repaired), or
+    a job that began at `detail` comes to its limit."""
+
+    kind: str
+    subject: str
+    detail: int = 0
+
+
+@frozen
+class NewJob:
+    """The job controller is to learn of a job that was submitted."""
+
+    key: str
+
+
+@frozen
+class PodNews:
+    """The job controller is to learn what happened to a pod of a job."""
+
+    key: str
+    ref: TaskRef
+    what: PodChange
+
+
+Notice: TypeAlias = NewJob | PodNews
+
+
+ENDS: Final[Mapping[PodChange, EventKind]] = {
+    PodChange.SUCCEEDED: EventKind.FINISHED,
+    PodChange.PREEMPTED: EventKind.PREEMPTED,
+    PodChange.LOST: EventKind.LOST,
+}
+"""How the end of a pod is told."""
+
+
 # --- their beginning
 
 
@@ -150,17 +199,17 @@ def admitted(requests: Sequence[JobRequest], configuration: ConfigSnapshot, now:
     """The jobs as they begin, without numbers yet; raises as `admission.admit_all` does."""
     return [
         LiveJob(
-            key=taken.key,
+            key=plan.key,
             number=0,
-            data=as_admitted(request, taken.job),
-            job=taken.job,
-            plan=taken.plan,
-            durations=taken.durations,
+            data=as_admitted(request, plan.job),
+            plan=plan,
+            pods=plan.pods(),
+            durations=durations_of(plan.job, request.duration),
             submitted=now,
-            status=lifecycle.submit(taken.job).status,
-            tags=taken.job.tags,
+            status=lifecycle.submit(plan.job).status,
+            tags=plan.job.tags,
         )
-        for request, taken in zip(requests, admit_all(requests, configuration), strict=True)
+        for request, plan in zip(requests, admit_all(requests, configuration), strict=True)
     ]
 
 
@@ -200,7 +249,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
         "key": job.key,
         "number": job.number,
         "data": job.data,
-        "plan": dump_plan(job.plan),
+        "plan": _dump_plan(job),
         "durations": job.durations,
         "submitted": job.submitted,
         "status": {
@@ -235,12 +284,14 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
     """The inverse of `dump_job`."""
     status = data["status"]
     tasks = tuple(TaskStatus(row[0], row[1], RunState(row[2]), *row[3:]) for row in status["tasks"])
+    job = Job.from_mapping(_in_order(data["data"], tasks), with_commands=False)
+    plan, pods = _load_plan(job, data["plan"])
     return LiveJob(
         key=data["key"],
         number=data["number"],
         data=data["data"],
-        job=Job.from_mapping(_in_order(data["data"], tasks), with_commands=False),
-        plan=load_plan(data["plan"]),
+        plan=plan,
+        pods=pods,
         durations=data["durations"],
         submitted=Millis(data["submitted"]),
         status=JobStatus(RunState(status["state"]), tasks, status["attempt"], status["counted"]),
@@ -264,28 +315,31 @@ def _in_order(data: Mapping[str, Any], tasks: Iterable[TaskStatus]) -> Mapping[s
     return {**data, "taskRoles": {**{task.role: roles[task.role] for task in tasks}, **roles}}
 
 
-def dump_plan(plan: JobPlan) -> dict[str, Any]:
-    """A plan as JSON values; kept because the configuration it was made with may change while the job runs."""
+def _dump_plan(job: LiveJob) -> dict[str, Any]:
+    """The plan of a job as JSON values; kept because the configuration that it was made with may change as it runs."""
+    plan = job.plan
     return {
-        "job": plan.job,
+        "job": plan.job.name,
         "user": plan.user,
-        "vc": plan.vc,
-        "priority": plan.priority,
-        "gang": plan.gang,
-        "groups": [asdict(group) for group in plan.groups.values()],
-        "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group] for pod in plan.pods],
+        "vc": plan.job.vc,
+        "priority": plan.job.priority,
+        "gang": plan.job.gang,
+        "groups": [asdict(group) for group in job.groups.values()],
+        "pods": [[pod.name, pod.uid, pod.role, pod.index, pod.leaf_number, pod.group.name] for pod in job.pods],
     }
 
 
-def load_plan(data: Mapping[str, Any]) -> JobPlan:
-    """The inverse of `dump_plan`."""
-    groups = [GroupPlan(**{**row, "members": tuple(map(tuple, row["members"]))}) for row in data["groups"]]
-    return JobPlan(
-        data["job"],
-        data["user"],
-        data["vc"],
-        data["priority"],
-        data["gang"],
-        {group.name: group for group in groups},
-        tuple(Pod(*row) for row in data["pods"]),
+def _load_plan(job: Job, data: Mapping[str, Any]) -> tuple[JobPlan, tuple[Pod, ...]]:
+    """The inverse of `_dump_plan`."""
+    rows = ({**row, "members": tuple(map(tuple, row["members"]))} for row in data["groups"])
+    groups = {row["name"]: GroupPlan(**row) for row in rows}
+    pods = tuple(
+        Pod(name, uid, role, index, leaves, groups[group]) for name, uid, role, index, leaves, group in data["pods"]
     )
+    tasks = Counter(pod.role for pod in pods)
+    roles = tuple(
+        RolePlan(pod.role, tasks[pod.role], pod.leaf_number, pod.name.rpartition("-")[0], pod.group)
+        for pod in pods
+        if pod.index == 0
+    )
+    return JobPlan(job, data["user"], roles), pods

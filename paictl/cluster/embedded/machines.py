@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from paictl.cells.spec import MIG_INSTANCES
 from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
-from paictl.cluster.embedded.jobs import LiveJob, repairs_on
-from paictl.cluster.embedded.records import NODE_CHANGES, REPAIR_AFTER, TOLERATION, Timer, node_words
+from paictl.cluster.embedded.jobs import LiveJob, Timer, repairs_on
+from paictl.cluster.embedded.present import machine_from
 from paictl.cluster.embedded.services import SCHEDULER, Configurations, EmbeddedServices
-from paictl.cluster.embedded.still import machine_from
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -32,6 +31,32 @@ from paictl.scheduler.wire import isolation_text
 from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange
+
+TOLERATION: Final = Millis(300_000)
+"""How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
+
+REPAIR_AFTER: Final = Millis(5_000)
+"""How long a node has to be failed until members of gangs that allow repairs leave it."""
+
+NODE_CHANGES: Final[Mapping[NodeChange, Mapping[str, bool]]] = {
+    NodeChange.CORDON: {"cordoned": True},
+    NodeChange.UNCORDON: {"cordoned": False},
+    NodeChange.FAIL: {"failed": True},
+    NodeChange.HEAL: {"failed": False},
+}
+
+_NODE_WORDS: Final[Mapping[NodeChange, str]] = {
+    NodeChange.CORDON: "no new pods",
+    NodeChange.UNCORDON: "new pods again",
+    NodeChange.FAIL: f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
+    NodeChange.HEAL: "back again",
+}
+
+
+def node_words(change: NodeChange, *, repairs: bool) -> str:
+    """What a change of a node means; `repairs`: it fails under pods that are replaced alone (``restart: member``)."""
+    more = f", those of jobs with restart: member within {REPAIR_AFTER // 1000} seconds" if repairs else ""
+    return _NODE_WORDS[change] + more
 
 
 @frozen

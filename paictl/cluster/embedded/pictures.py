@@ -29,7 +29,7 @@ def picture(views: WorldViews, store: Store, epoch: datetime, *, history: bool) 
         jobs += [*(load_job(row.data) for row in store.ended_jobs()), *world.ended]
         events = [happened.event(epoch) for happened in (*store.events(), *world.events)]
     state, note = _state(world)
-    owners = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
+    owners = {group: key for key, job in world.jobs.items() for group in job.groups}
     waiting = Counter(job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING)
     inspection = inspect(state, owners) if state else None
     return Picture(

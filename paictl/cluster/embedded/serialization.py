@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.dispatch import Dispatcher, Survivors
-from paictl.cluster.embedded.jobs import dump_job, load_job
-from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
+from paictl.cluster.embedded.jobs import NewJob, Notice, PodNews, Timer, dump_job, load_job
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.store import whole
 from paictl.cluster.embedded.world import World

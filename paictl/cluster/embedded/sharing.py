@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paictl.cluster.admission import MOST_OF_USER
-from paictl.cluster.embedded.records import Timer
+from paictl.cluster.embedded.jobs import Timer
 from paictl.cluster.figures import SharingFigures
 from paictl.cluster.interface import EventKind, PromisedStart
 from paictl.cluster.jobwords import refuse_held, refuse_many_tasks
@@ -352,7 +352,7 @@ class WorldSharing:
 
     def promised_starts(self) -> tuple[PromisedStart, ...]:
         """The gangs that wait and were promised a start, by that instant."""
-        owners = {group: job.key for job in self._world.jobs.values() for group in job.plan.groups}
+        owners = {group: job.key for job in self._world.jobs.values() for group in job.groups}
         waiting = (
             (at, owners.get(group, group)) for group, at in self._starts.items() if self._world.dispatcher.vc_of(group)
         )
@@ -369,7 +369,7 @@ class WorldSharing:
             if not why or self._lost.get(group) == why:
                 continue
             self._lost[group], was = why, rfc3339(instant(self.epoch, at))
-            job = next((key for key, job in self._world.jobs.items() if group in job.plan.groups), group)
+            job = next((key for key, job in self._world.jobs.items() if group in job.groups), group)
             message = f"was promised to start at {was} at the latest, which does not hold: {why}"
             self._say(EventKind.START_DELAYED, f"job/{job}", message, before=was, why=why)
 
@@ -427,7 +427,7 @@ class WorldSharing:
         jobs = tuple(jobs)
         refuse_many_tasks(self.rules.task_limits, (job.plan for job in jobs), self._tasks_of)
         for job in jobs if self.rules else ():
-            refuse_held(self.rules, job.plan, job.plan.user, self.used() if self.rules.budgets else {}, self.now)
+            refuse_held(self.rules, job.plan, self.used() if self.rules.budgets else {}, self.now)
 
     def refuse_many(self, user: str, keys: Iterable[str]) -> None:
         """Raise `ClusterError` if a user has too many tasks with these jobs, and no limit of the configuration counts.
@@ -436,11 +436,11 @@ class WorldSharing:
         """
         if self.rules.task_limits.of(user) is None:
             plans = [self._world.jobs[key].plan for key in keys if key in self._world.jobs]
-            held = self._tasks_of(user) - sum(len(plan.pods) for plan in plans)
+            held = self._tasks_of(user) - sum(plan.tasks for plan in plans)
             refuse_many_tasks(TaskLimits({EACH: MOST_OF_USER}), plans, lambda _: held)
 
     def _tasks_of(self, user: str) -> int:
-        return sum(len(job.plan.pods) for job in self._world.jobs.values() if job.plan.user == user)
+        return sum(job.plan.tasks for job in self._world.jobs.values() if job.plan.user == user)
 
     def settle(self) -> None:
         """Say what is new of budgets and promised starts, and wake up when a month begins for which somebody waits."""

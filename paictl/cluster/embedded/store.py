@@ -15,15 +15,25 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from paictl import i18n
-from paictl.cluster.embedded.records import Happened, Pushed
-from paictl.cluster.interface import ClusterError, ConflictError, EventKind, StoreError, UnreachableError
+from paictl.cluster.interface import (
+    ClusterError,
+    ConfigVersion,
+    ConflictError,
+    Event,
+    EventKind,
+    StoreError,
+    UnreachableError,
+)
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.units import Millis
+from paictl.units import Millis, instant
 from paictl.workload.usage import UsageKind, UsageSpan
 
 FILE = "cluster.db"
@@ -62,6 +72,46 @@ CREATE TABLE IF NOT EXISTS usage (
 )
 """
 """Closed spans of device time; made with the first of them, because clusters of earlier versions have no such table."""
+
+
+class HistoryKind(StrEnum):
+    """What is kept for people to look back at, and a service can take with it when it is deleted."""
+
+    JOBS = "jobs"
+    """Jobs that ended."""
+    CONFIGURATIONS = "configurations"
+    """Versions of the configuration."""
+
+
+@frozen
+class Happened:
+    """Something that happened, as `interface.Event`, at an instant of the cluster's clock."""
+
+    number: int
+    at: Millis
+    kind: EventKind
+    subject: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def event(self, epoch: datetime) -> Event:
+        """The same with its date."""
+        when = instant(epoch, self.at)
+        return Event(self.number, when, self.kind, self.subject, self.message, self.data)
+
+
+@frozen
+class Pushed:
+    """A version of the configuration, as `interface.ConfigVersion`, at an instant of the cluster's clock."""
+
+    number: int
+    at: Millis
+    message: str
+    files: Mapping[str, str]
+
+    def version(self, epoch: datetime) -> ConfigVersion:
+        """The same with its date."""
+        return ConfigVersion(self.number, instant(epoch, self.at), self.message, self.files)
 
 
 @frozen

@@ -8,13 +8,20 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cluster.embedded import still
 from paictl.cluster.embedded.jobs import LiveJob, TaskRepair, dump_job, load_job
-from paictl.cluster.embedded.records import Happened
+from paictl.cluster.embedded.present import (
+    FORM,
+    MOST,
+    SHOWN,
+    dump_node,
+    dump_reservation,
+    dump_service,
+    dump_view,
+    view_from,
+)
 from paictl.cluster.embedded.serialization import dump
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
-from paictl.cluster.embedded.still import dump_node, dump_reservation, dump_service, dump_view, view_from
-from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.store import Happened, JobRow, Store
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     ClusterError,
@@ -56,7 +63,7 @@ class WorldViews:
         self._store = store
         self._epoch = epoch
 
-    # --- what `still.Still` says, too
+    # --- what `present.Still` says, too
 
     def jobs(self, *, ended: bool = False) -> list[tuple[int, JobView]]:
         """(number, view without tasks) of the jobs that have not ended, with `ended` also of those that just have."""
@@ -250,16 +257,16 @@ class WorldViews:
         """Jobs that ended, with the view that lists show without reading the job, and the views of its tasks."""
         for job in self.world.ended:
             view = dump_view(view_of(job, self._epoch), self._epoch)
-            data = {**dump_job(job), still.SHOWN: view["tasks"]}
+            data = {**dump_job(job), SHOWN: view["tasks"]}
             yield JobRow(job.key, job.number, True, {**view, "tasks": []}, data)
 
     def written(self, seal: Sequence[int]) -> dict[str, Any] | None:
         """What `Still` reads, until the next thing happens by itself; None of a large world."""
         world, epoch = self.world, self._epoch
-        if sum(len(job.status.tasks) for job in world.jobs.values()) + len(world.machines) > still.MOST:
+        if sum(len(job.status.tasks) for job in world.jobs.values()) + len(world.machines) > MOST:
             return None
         return {
-            "form": still.FORM,
+            "form": FORM,
             "seal": seal,
             "until": world.loop.peek(),
             "jobs": [dump_view(view_of(job, epoch), epoch) for job in world.jobs.values()],
@@ -279,11 +286,11 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         priority=job.job.priority_class,
         state=STATES[job.status.state],
         submitted=instant(epoch, job.submitted),
-        devices=sum(group.leaves for group in job.plan.groups.values()),
+        devices=job.plan.devices,
         started=_when(epoch, job.started),
         ended=_when(epoch, job.ended),
         number=job.number,
-        pod=alike(pod.leaf_number for pod in job.plan.pods),
+        pod=alike(role.leaf_number for role in job.plan.roles),
         attempt=job.status.attempt,
         preemptions=job.preemptions,
         used=sum(len(run.info.devices) for _, run in job.running()),

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.embedded.dispatch import Dispatcher
-from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobs import LiveJob, Timer
 from paictl.cluster.embedded.machines import Machines
-from paictl.cluster.embedded.records import Timer
 from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Configurations, EmbeddedServices
 from paictl.cluster.interface import EventKind, NodeRole
 from paictl.cluster.values import ClusterError
@@ -204,7 +203,7 @@ class WithReservations:
         spec, foresight = self.spec(), self.dispatcher.foresight(self.loop.now, self.windows)
         if foresight is None:
             raise ClusterError("the cluster has no scheduler")
-        owners = {group: job.key for job in self.jobs.values() for group in job.plan.groups}
+        owners = {group: job.key for job in self.jobs.values() for group in job.groups}
         epoch = instant(UNIX, self.epoch)
         scene = ReservationScene(
             spec, foresight, self.sharing.reservation_of, lambda group: owners.get(group, group), epoch

@@ -13,19 +13,20 @@ from dataclasses import replace
 from paictl.cluster.admission import MOST_WAITING, refuse_excess, refuse_much_text
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, TaskRepair, isolation_of, take
-from paictl.cluster.embedded.machines import Machines, WithHardware
-from paictl.cluster.embedded.records import (
-    END,
+from paictl.cluster.embedded.jobs import (
     ENDS,
-    Happened,
-    HistoryKind,
+    LiveJob,
     NewJob,
     Notice,
     PodNews,
-    Pushed,
+    Run,
+    TaskRepair,
     Timer,
+    isolation_of,
+    take,
 )
+from paictl.cluster.embedded.machines import Machines, WithHardware
+from paictl.cluster.embedded.present import END
 from paictl.cluster.embedded.services import (
     API,
     CONFIGURATION,
@@ -37,6 +38,7 @@ from paictl.cluster.embedded.services import (
     EmbeddedServices,
 )
 from paictl.cluster.embedded.sharing import WorldSharing
+from paictl.cluster.embedded.store import Happened, HistoryKind, Pushed
 from paictl.cluster.embedded.windows import RESERVATION_TIMERS, WINDOW_TIMERS, WithReservations, WithWindows
 from paictl.cluster.interface import (
     ClusterError,
@@ -210,7 +212,7 @@ class World(WithWindows, WithReservations, WithHardware):
                         who = self._who(preemptor)
                         self._pod_over(uid, PodChange.PREEMPTED, f"preempted by {who}", by=who)
             case Demoted(group, preemptor):
-                for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
+                for key in {key for key, job in self.jobs.items() if group in job.groups}:
                     self.jobs[key].demoted_by = who = self._who(preemptor)
                     self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} but keeps running", by=who)
 
@@ -232,7 +234,7 @@ class World(WithWindows, WithReservations, WithHardware):
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
         group = gang_of(group)
-        return next((key for key, job in self.jobs.items() if group in job.plan.groups), group)
+        return next((key for key, job in self.jobs.items() if group in job.groups), group)
 
     # --- pods and jobs
 
@@ -379,7 +381,7 @@ class World(WithWindows, WithReservations, WithHardware):
     def _refuse_unreserved(self, jobs: Iterable[LiveJob]) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
         for job in jobs:
-            refuse_plan(self.reservations, job.job, job.plan)
+            refuse_plan(self.reservations, job.plan)
 
     def _api_version(self) -> int | None:
         loaded = self.services.version(API)

@@ -18,10 +18,10 @@ import yaml
 
 from paictl.cluster.access import AccessRequest, AccessRole, GivenAccess, OtherRight
 from paictl.cluster.doors import GUARDED
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, RBAC, labels
-from paictl.cluster.kubernetes.protections import ENFORCE
-from paictl.cluster.kubernetes.roles import (
+from paictl.cluster.kubernetes.rights import (
+    ENFORCE,
     EVERYTHING,
     SELECTOR,
     accounts_subject,

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from paictl.cluster.admission import with_account_keys
 from paictl.cluster.capabilities import OpenPaiLeft
 from paictl.cluster.devices.support import described
 from paictl.cluster.interface import DeviceTime
 from paictl.cluster.kubernetes.access import KubernetesAccess
+from paictl.cluster.kubernetes.connection import client_of, cluster_errors, own_client
 from paictl.cluster.kubernetes.diagnostics import read_diagnostics
-from paictl.cluster.kubernetes.errors import cluster_errors
-from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobs import JobStore, WatchedJobs
 from paictl.cluster.kubernetes.jobviews import events_of
-from paictl.cluster.kubernetes.mirror import WatchedJobs
 from paictl.cluster.kubernetes.names import API, CONTROLLER, NAMESPACE, SCHEDULER
-from paictl.cluster.kubernetes.nodes import view_of, views_of
+from paictl.cluster.kubernetes.nodes import cordoned, view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
+from paictl.cluster.kubernetes.rights import granted
 from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.storages import StorageStore, TemplateStore, read_storages
-from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.store import VersionStore, left_by_openpai, openpai_id
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.kubernetes.windows import WindowStore
 from paictl.cluster.maintenance import UNIX, WindowRequest
 from paictl.cluster.movetotals import with_failure, with_plan
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.times import read_time
+from paictl.cluster.registry import Pinned
 from paictl.cluster.reservations import ReservationRequest
 from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.storages import Credentials, Storage, refuse_extras
@@ -62,11 +61,8 @@ from paictl.cluster.values import (
 )
 from paictl.i18n import text
 from paictl.remote import Pipes
-from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
-from paictl.remote.kube.objects import NOT_FOUND, find, path_of
-from paictl.scheduler.wire import GRANTED
-from paictl.units import DurationError, Millis, millis_between, parse_duration
-from paictl.workload.usagebook import UsageBook
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.units import Millis, millis_between
 
 if TYPE_CHECKING:
     from paictl.cluster.capabilities import Diagnostics, LogLimits, Tell
@@ -75,15 +71,11 @@ if TYPE_CHECKING:
     from paictl.scheduler.defrag import RoomPlan, RoomRequest
     from paictl.workload.lending import LendUse
 
-_OPENPAI: Final = "default"
-"""The namespace in which OpenPAI keeps what it was told."""
-_OPENPAI_ID: Final = "pai-cluster-id"
-_OPENPAI_FILES: Final = "pai-configuration"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class KubernetesCluster:
-    """One API server, reached through a client that `opening` has checked; `known_as` is the name in the registry."""
+    """One API server, reached by a client that `connection` has checked; `known_as` is the name in the registry."""
 
     def __init__(self, client: KubeClient, known_as: str) -> None:
         self._client = client
@@ -118,7 +110,7 @@ class KubernetesCluster:
         """The cluster's id: what the first push has fixed, else what OpenPAI had, else the name it was added by."""
         with cluster_errors():
             head = self._store.head()
-            return head.cluster_id if head else self._openpai_id() or self._known_as
+            return head.cluster_id if head else openpai_id(self._client) or self._known_as
 
     @property
     def now(self) -> datetime:
@@ -165,16 +157,8 @@ class KubernetesCluster:
                 text("paictl cannot make a real node {what}", what=change.value),
                 hint=text("to keep new pods away: paictl node cordon {name}", name=name),
             )
-        wanted: Json = {"spec": {"unschedulable": True if change is NodeChange.CORDON else None}}
         with cluster_errors():
-            try:
-                node = self._client.request("PATCH", f"/api/v1/nodes/{quote(name, safe='')}", wanted, kind=MERGE)
-            except KubeError as error:
-                if error.status != NOT_FOUND:
-                    raise
-                raise ClusterError(
-                    text("no node {name!r}", name=name), hint="list them with: paictl node list"
-                ) from None
+            node = cordoned(self._client, name, on=change is NodeChange.CORDON)
             return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
 
     def set_devices(self, name: str, change: NodeChange, devices: Sequence[int]) -> NodeView:  # noqa: ARG002
@@ -264,11 +248,8 @@ class KubernetesCluster:
     def usage(self, start: datetime, end: datetime) -> DeviceTime:
         """The device time of whole months, as far as it is written down."""
         with cluster_errors():
-            store, month = UsageStore(self._client, NAMESPACE), start
-            books: list[UsageBook] = []
-            while month < end:
-                books += store.of_month(month)
-                month = (month.replace(day=1) + timedelta(days=32)).replace(day=1)
+            store = UsageStore(self._client, NAMESPACE)
+            books = store.of_months(start, end)
             known = books or store.of_month(self.now)
         if not known:
             raise ClusterError(
@@ -328,13 +309,7 @@ class KubernetesCluster:
     def jobs_kept(self) -> Millis | None:
         """How long the job controller keeps jobs that have ended."""
         with cluster_errors():
-            keep = str(self._services.settings(CONTROLLER).get("keep", ""))
-        try:
-            seconds = parse_duration(keep)
-        except DurationError as error:
-            error.where = f"{CONTROLLER}.keep"
-            raise
-        return None if math.isinf(seconds) else Millis(round(seconds * 1000))
+            return self._services.jobs_kept()
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
@@ -495,13 +470,7 @@ class KubernetesCluster:
     def granted_namespaces(self) -> Mapping[str, Sequence[str]]:
         """The virtual clusters granted to each namespace by its annotation."""
         with cluster_errors():
-            pages = [page for _, page in self._client.list("/api/v1/namespaces")]
-        written = {
-            str(space["metadata"]["name"]): str((space["metadata"].get("annotations") or {}).get(GRANTED, ""))
-            for page in pages
-            for space in page
-        }
-        return {name: tuple(part.strip() for part in vcs.split(",")) for name, vcs in written.items() if vcs}
+            return granted(self._all("/api/v1/namespaces"))
 
     @property
     def users(self) -> KubernetesUsers:
@@ -567,16 +536,14 @@ class KubernetesCluster:
     def left_by_openpai(self) -> OpenPaiLeft:
         """What OpenPAI's own `config push` has stored."""
         with cluster_errors():
-            config_map = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
-            data = (config_map or {}).get("data") or {}
-            if not data:
-                raise ClusterError(
-                    "this cluster has no OpenPAI configuration",
-                    where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
-                    hint="for paictl's own configuration, omit --from-openpai",
-                )
-            return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
+            return left_by_openpai(self._client)
 
-    def _openpai_id(self) -> str:
-        config_map = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_ID)) or {}
-        return str((config_map.get("data") or {}).get("cluster-id", "")).strip()
+
+def open_pinned(pinned: Pinned) -> KubernetesCluster:
+    """The cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
+    return KubernetesCluster(client_of(pinned), pinned.name)
+
+
+def open_own() -> KubernetesCluster:
+    """The cluster in one of whose pods this runs; raises `ClusterError` where there is none."""
+    return KubernetesCluster(own_client(), "pai")

@@ -14,7 +14,7 @@ from typing import Final
 
 from paictl.cluster.devices.directory import DRIVERS
 from paictl.cluster.devices.slices import OfferedDevice, Slice, complete, read_slice
-from paictl.cluster.kubernetes.opening import client_of
+from paictl.cluster.kubernetes.connection import client_of
 from paictl.cluster.registry import Pinned
 from paictl.config.making.discovered import (
     QUOTA,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paictl.cluster.jobwords import STATES, alike
 from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place, RepairLine
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.summaries import PREEMPTED_BY, PodSummary
+from paictl.cluster.kubernetes.paijob.summaries import PREEMPTED_BY, PodSummary, newest_of
 from paictl.cluster.values import Event, EventKind, JobState, JobView, MemberRepair, TaskView
 from paictl.frozen import frozen
 from paictl.scheduler.wire import isolation_text
@@ -76,13 +76,7 @@ def view_of(pai: PaiJob, pods: Iterable[PodSummary], number: int = 0, *, tasks: 
 def present_pods(pai: PaiJob, pods: Iterable[PodSummary]) -> Mapping[Place, PodSummary]:
     """The newest pod of each task in the present attempt."""
     attempt = pai.record.status.attempt if pai.record is not None else 0
-    newest: dict[Place, PodSummary] = {}
-    for pod in pods:
-        if pod.owner == pai.uid and pod.attempt == attempt:
-            known = newest.get(pod.place)
-            if known is None or (pod.retry, known.over) > (known.retry, pod.over):
-                newest[pod.place] = pod
-    return newest
+    return newest_of((pod for pod in pods if pod.owner == pai.uid), attempt)
 
 
 def _tasks(record: JobRecord, present: Mapping[Place, PodSummary]) -> Iterator[TaskView]:

@@ -1,14 +1,17 @@
-"""Nodes of Kubernetes as the interface shows machines: pure functions from JSON values."""
+"""Nodes of Kubernetes as the interface shows machines, from JSON values, and which of them take new pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import quote
 
 from paictl.cluster.pods.times import read_time
-from paictl.cluster.values import MachineSpec, NodeCondition, NodeRole, NodeView
-from paictl.remote.kube.client import Json
+from paictl.cluster.values import ClusterError, MachineSpec, NodeCondition, NodeRole, NodeView
+from paictl.i18n import text
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import exact_quantity
 from paictl.workload.sku import DEVICES
@@ -157,3 +160,14 @@ def _amount(value: object) -> int:
 
 def _full_name(pod: Json) -> str:
     return f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+
+
+def cordoned(client: KubeClient, name: str, *, on: bool) -> Json:
+    """A node that takes no new pods, or takes them again; raises `ClusterError` if there is none."""
+    wanted: Json = {"spec": {"unschedulable": True if on else None}}
+    try:
+        return client.request("PATCH", f"/api/v1/nodes/{quote(name, safe='')}", wanted, kind=MERGE)
+    except KubeError as error:
+        if error.status != NOT_FOUND:
+            raise
+        raise ClusterError(text("no node {name!r}", name=name), hint="list them with: paictl node list") from None

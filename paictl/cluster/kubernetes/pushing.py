@@ -17,7 +17,7 @@ from typing import Final
 
 from paictl import __version__
 from paictl.cluster.conflicts import moved_on
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.kubernetes.store import (
     HEAD,

@@ -384,17 +384,17 @@ def foresee_job(
     month: Used | None = None,
 ) -> JobExplanation:
     """What would happen to a job that was submitted now; raises as `admission.admit` does for one that never is."""
-    job = admit(request, configuration)
-    number = len(job.plan.pods)
-    explanation = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
-    recovery, first = scene.recovered(configuration), job.plan.request(job.plan.pods[0])
+    plan = admit(request, configuration)
+    number = plan.tasks
+    explanation = JobExplanation(plan.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
+    recovery, first = scene.recovered(configuration), plan.request(plan.roles[0].pod())
     if why := obstacle(configuration.sharing, recovery.engine, scene.pods, first, request.user, month):
         return replace(explanation, situation=JobSituation.HELD_BACK, reason=why)
     shielded = _spare(explanation, scene, recovery, configuration, first, now)
     if shielded is not None:
         return shielded
-    closed = waits_for_windows(explanation, recovery.engine, first, job.job.max_run_time, windows, now, UNIX)
-    return closed or explained(explanation, recovery.engine, first, list(job.plan.groups))
+    closed = waits_for_windows(explanation, recovery.engine, first, plan.job.max_run_time, windows, now, UNIX)
+    return closed or explained(explanation, recovery.engine, first, [group.name for group, _ in plan.groups])
 
 
 def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:

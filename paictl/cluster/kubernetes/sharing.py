@@ -230,5 +230,5 @@ class KubernetesReservations:
     def refuse(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> None:
         """Raise `ReservationError` for a job that can never start in the reservation that it names."""
         reservations = self._scene().reservations
-        for job in admit_all(requests, configuration):
-            refuse_plan(reservations, job.job, job.plan)
+        for plan in admit_all(requests, configuration):
+            refuse_plan(reservations, plan)

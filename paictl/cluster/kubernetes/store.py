@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.capabilities import OpenPaiLeft
 from paictl.cluster.conflicts import no_version
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.pods.times import read_time
@@ -357,3 +358,28 @@ def _entry(row: Mapping[str, Any]) -> VersionEntry:
         index,
         str(row.get("author", "")),
     )
+
+
+_OPENPAI: Final = "default"
+"""The namespace in which OpenPAI keeps what it was told."""
+_OPENPAI_ID: Final = "pai-cluster-id"
+_OPENPAI_FILES: Final = "pai-configuration"
+
+
+def openpai_id(client: KubeClient) -> str:
+    """The id that OpenPAI gave this cluster, empty if it gave none."""
+    config_map = find(client, path_of(_OPENPAI, "configmaps", _OPENPAI_ID)) or {}
+    return str((config_map.get("data") or {}).get("cluster-id", "")).strip()
+
+
+def left_by_openpai(client: KubeClient) -> OpenPaiLeft:
+    """What OpenPAI's own `config push` has stored; raises `ClusterError` if it has stored nothing."""
+    config_map = find(client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
+    data = (config_map or {}).get("data") or {}
+    if not data:
+        raise ClusterError(
+            "this cluster has no OpenPAI configuration",
+            where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
+            hint="for paictl's own configuration, omit --from-openpai",
+        )
+    return OpenPaiLeft(openpai_id(client), {str(name): str(text) for name, text in data.items()})

@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.admission import AdmittedJob, admit_all, refuse_excess, without_secrets
+from paictl.cluster.admission import admit_all, refuse_excess, without_secrets
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.jobwords import name_taken, refuse_held, refuse_many_tasks
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.jobviews import view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
@@ -28,6 +28,7 @@ from paictl.remote.kube.objects import NOT_FOUND, create, delete, path_of
 from paictl.scheduler.wire import GRANTED
 
 if TYPE_CHECKING:
+    from paictl.workload.pods import JobPlan
     from paictl.workload.sharing import Sharing
 
 GONE: Final = 410
@@ -52,19 +53,19 @@ class JobTaker:
         if any(names_reservation(request) for request in requests):
             self._reservations().refuse(requests, configuration)
         refuse_excess(requests)
-        jobs = list(admit_all(requests, configuration))
-        for taken in jobs:
-            _refuse_huge(taken)
+        plans = list(admit_all(requests, configuration))
+        for plan in plans:
+            _refuse_huge(plan)
         if configuration.sharing:
-            self._refuse_held(configuration.sharing, requests, jobs, now)
-        self._refuse_taken([taken.key for taken in jobs])
-        limits, plans = configuration.sharing.task_limits, [taken.plan for taken in jobs]
+            self._refuse_held(configuration.sharing, plans, now)
+        self._refuse_taken([plan.key for plan in plans])
+        limits = configuration.sharing.task_limits
         refuse_many_tasks(limits, plans, self._tasks_of)
         at = datetime.now(UTC)
         made: list[JobView] = []
         made_at = ""
-        for place, (request, taken) in enumerate(zip(requests, jobs, strict=True)):
-            job, made_at = self._make(request, taken, at + timedelta(microseconds=place))
+        for place, (request, plan) in enumerate(zip(requests, plans, strict=True)):
+            job, made_at = self._make(request, plan, at + timedelta(microseconds=place))
             made.append(job)
         keys = [job.key for job in made]
         try:  # of clients at once each counts what was there when its own came: the first has room, all have an order
@@ -105,13 +106,11 @@ class JobTaker:
             if pai.user == user and pai.key not in besides and (pai.record is None or not pai.record.status.state.final)
         )
 
-    def _refuse_held(
-        self, rules: Sharing, requests: Sequence[JobRequest], jobs: Sequence[AdmittedJob], now: datetime
-    ) -> None:
+    def _refuse_held(self, rules: Sharing, plans: Sequence[JobPlan], now: datetime) -> None:
         """Raise `ClusterError` for a job that a spent budget refuses or a limit for users excludes for good."""
         used = month_used(self._client, now) if rules.budgets else {}
-        for request, taken in zip(requests, jobs, strict=True):
-            refuse_held(rules, taken.plan, request.user, used or {}, now)
+        for plan in plans:
+            refuse_held(rules, plan, used or {}, now)
 
     def _refuse_taken(self, keys: Sequence[str]) -> None:
         names: set[str] = set()
@@ -121,23 +120,22 @@ class JobTaker:
                 raise name_taken(key)
             names.add(key)
 
-    def _make(self, request: JobRequest, taken: AdmittedJob, now: datetime) -> tuple[JobView, str]:
+    def _make(self, request: JobRequest, plan: JobPlan, now: datetime) -> tuple[JobView, str]:
         """Make one job: first what it needs, then itself, then it owns what it needs; and its first version.
 
         A process that is killed in between leaves a Secret that nobody reads or owns.
         """
         values = values_of(request.data)
-        name = f"{object_name(taken.key)}-{randomness.token_hex(4)}" if values else ""
+        name = f"{object_name(plan.key)}-{randomness.token_hex(4)}" if values else ""
         if name:
-            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(taken.key))})
+            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(plan.key))})
             self._create(path_of(JOBS_NAMESPACE, "secrets"), body)
-        made = self._create(paijobs_path(), manifest_of(without_secrets(request), taken.job, now, name))
+        made = self._create(paijobs_path(), manifest_of(without_secrets(request), plan.job, now, name))
         if made is None:
             if name:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
-            raise name_taken(taken.key)
-        devices = sum(group.leaves for group in taken.plan.groups.values())
-        view = replace(view_of(self._jobs.noted(made), ()), devices=devices, reason="")
+            raise name_taken(plan.key)
+        view = replace(view_of(self._jobs.noted(made), ()), devices=plan.devices, reason="")
         return view, str(made["metadata"]["resourceVersion"])
 
     def _create(self, path: str, body: Json) -> Json | None:
@@ -172,10 +170,12 @@ def _no_resource() -> ClusterError:
     )
 
 
-def _refuse_huge(taken: AdmittedJob) -> None:
-    tasks = sum(role.instances for role in taken.job.roles)
-    if tasks > MOST_TASKS:
+def _refuse_huge(plan: JobPlan) -> None:
+    if plan.tasks > MOST_TASKS:
         message = text(
-            "{key} has {tasks:,} tasks; the limit for a job is {most:,}", key=taken.key, tasks=tasks, most=MOST_TASKS
+            "{key} has {tasks:,} tasks; the limit for a job is {most:,}",
+            key=plan.key,
+            tasks=plan.tasks,
+            most=MOST_TASKS,
         )
         raise ClusterError(message, hint=text("use fewer instances, or several jobs"))

@@ -24,7 +24,7 @@ from paictl.cluster.accounts import (
     token_from,
 )
 from paictl.cluster.conflicts import account_changed, account_there
-from paictl.cluster.kubernetes.errors import cluster_errors
+from paictl.cluster.kubernetes.connection import cluster_errors
 from paictl.cluster.kubernetes.names import NAMESPACE
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import Json, KubeClient, KubeError

@@ -12,7 +12,7 @@ import pytest
 
 from paictl.cli.main import run
 from paictl.cli.settings import GlobalOptions, settings
-from paictl.cluster.embedded.clock import plan_beginning
+from paictl.cluster.embedded.present import plan_beginning
 from tests.contract.conftest import BEGINNING
 
 

@@ -13,7 +13,7 @@ from paictl.cli.cluster import status
 from paictl.cli.lab.inprocess import type_silently
 from paictl.cluster import registry
 from paictl.cluster.interface import Cluster, PromisedStart
-from paictl.cluster.kubernetes import opening
+from paictl.cluster.kubernetes import connection
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
 from paictl.lab.fitting import session_of
@@ -31,7 +31,7 @@ def kube(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKube:
     for name in ("PAICTL_CLUSTER", "PAICTL_STATE"):
         monkeypatch.delenv(name, raising=False)
     fake = FakeKube()
-    monkeypatch.setattr(opening, "connect", lambda *_: fake)
+    monkeypatch.setattr(connection, "connect", lambda *_: fake)
     registry.add(Pinned("prod", "/k/config", fake.context, fake.server, fake.authority))
     return fake
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from paictl.cluster.access import AccessRequest, AccessRole
 from paictl.cluster.kubernetes.access import KubernetesAccess
 from paictl.cluster.kubernetes.names import RBAC
-from paictl.cluster.kubernetes.roles import cluster_roles
+from paictl.cluster.kubernetes.rights import cluster_roles
 from paictl.cluster.values import ClusterError, ConflictError, UnreachableError
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError

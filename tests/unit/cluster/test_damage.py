@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.embedded import clock
-from paictl.cluster.embedded.clock import steady
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import anchor, steady
 from paictl.cluster.embedded.store import FILE, Store
 from paictl.cluster.interface import ClusterError, JobRequest, JobState, MachineSpec, NodeRole
 from paictl.errors import PaictlError
@@ -104,7 +103,7 @@ def test_a_wall_clock_that_is_set_back_takes_nobody_back_in_time(
 ) -> None:
     monkeypatch.setenv("PAICTL_STATE", str(tmp_path))
     present = time.time()
-    if clock.anchor(present) is None:
+    if anchor(present) is None:
         pytest.skip("this system does not tell its boots apart")
     monkeypatch.setattr(time, "time", lambda: present)
     assert paictl("cluster", "up", "--speed", "1000").code == 0

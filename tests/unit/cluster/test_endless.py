@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.embedded.records import END, Timer
+from paictl.cluster.embedded.jobs import Timer
+from paictl.cluster.embedded.present import END
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import ClusterError, EventKind, JobRequest
 from paictl.units import Millis

@@ -15,10 +15,9 @@ from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.services.applying import Applier, _refusal, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper
 from paictl.cluster.kubernetes.services.drift import additions, drift_of, removal
-from paictl.cluster.kubernetes.services.images import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import Kinds, digest_of, marked, rank_of
 from paictl.cluster.kubernetes.services.port import KubeServices
-from paictl.cluster.kubernetes.services.record import Item, Records, ServiceRecord
+from paictl.cluster.kubernetes.services.record import Item, Records, ServiceRecord, note_images, noted_images
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.values import ClusterError, ConflictError

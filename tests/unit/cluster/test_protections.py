@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.kubernetes.protections import protections, uncounted
+from paictl.cluster.kubernetes.rights import protections, uncounted
 from paictl.doors.manifests import Choices, objects
 from paictl.remote.kube.client import KubeError
 from paictl.scheduler.wire import BIND_INFO

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paictl.cluster.embedded.records import REPAIR_AFTER
+from paictl.cluster.embedded.machines import REPAIR_AFTER
 from paictl.cluster.interface import JobView, NodeChange
 from paictl.cluster.scheduling import JobSituation
 from paictl.operate import explaining

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from paictl.cluster.embedded import still
+from paictl.cluster.embedded import present
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE
 from paictl.cluster.embedded.views import WorldViews, view_of
@@ -115,9 +115,9 @@ def test_it_does_not_hold_after_somebody_who_writes_none(busy: Bench) -> None:
 
 @pytest.mark.parametrize("what", ["form", "seal", "gone"])
 def test_what_another_version_wrote_is_computed_anew(busy: Bench, what: str) -> None:
-    row = busy.cluster._store.meta(still.KEY)
+    row = busy.cluster._store.meta(present.KEY)
     other = None if what == "gone" else {**row, what: 0}
-    changed(busy, "UPDATE meta SET value = ? WHERE key = ?", json.dumps(other), still.KEY)
+    changed(busy, "UPDATE meta SET value = ? WHERE key = ?", json.dumps(other), present.KEY)
     cluster = busy.again()
     assert looked(cluster) == from_world(busy)
     assert is_alive(cluster)
@@ -132,17 +132,17 @@ def test_a_damaged_state_is_told_though_views_were_written_down(busy: Bench) -> 
 
 
 def test_damaged_views_are_told(busy: Bench) -> None:
-    row = busy.cluster._store.meta(still.KEY)
-    changed(busy, "UPDATE meta SET value = ? WHERE key = ?", json.dumps({**row, "nodes": [{}]}), still.KEY)
+    row = busy.cluster._store.meta(present.KEY)
+    changed(busy, "UPDATE meta SET value = ? WHERE key = ?", json.dumps({**row, "nodes": [{}]}), present.KEY)
     with pytest.raises(ClusterError, match=r"damaged|corrupt"):
         busy.again().nodes()
     assert busy.again().jobs(), "what is not damaged can be seen"
 
 
 def test_a_large_cluster_is_not_written_down(busy: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(still, "MOST", 3)
+    monkeypatch.setattr("paictl.cluster.embedded.views.MOST", 3)
     busy.pass_time(1)
-    assert busy.cluster._store.meta(still.KEY) is None
+    assert busy.cluster._store.meta(present.KEY) is None
     assert looked(busy.again()) == from_world(busy)
 
 

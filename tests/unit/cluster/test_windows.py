@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from paictl.cells.quota import cells_at_risk
 from paictl.cluster.configured import ConfigSnapshot
-from paictl.cluster.embedded.clock import anchor
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.commands import BringUp, Push
+from paictl.cluster.embedded.present import anchor
 from paictl.cluster.interface import JobRequest, MaintenanceWindow, NodeChange
 from paictl.cluster.machines import machines_in
 from paictl.cluster.maintenance import WindowRequest

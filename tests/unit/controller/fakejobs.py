@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from paictl.cluster.kubernetes.mirror import PODS
+from paictl.cluster.kubernetes.jobs import PODS
 from paictl.cluster.kubernetes.paijob.record import numbers, ranges
 from paictl.controller.cache import WORKS
 from paictl.controller.loop import ControlLoop

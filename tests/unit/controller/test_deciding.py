@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of, work_name
 from paictl.cluster.kubernetes.paijob.record import JobRecord
-from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, read_pod
-from paictl.controller.deciding import OVERDUE, closed, wanted
+from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, newest_of, read_pod, tries_of
+from paictl.controller.deciding import OVERDUE, closed, follow, wanted
 from paictl.controller.observation import JobObjects
 from paictl.scheduler.decision import BindInfo, PodPlacement
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text
@@ -59,7 +60,30 @@ def test_a_role_whose_job_somebody_deletes_gets_another(deleting: bool, missing:
     begun = JobRecord(JobStatus(RunState.WAITING, (TaskStatus("r", 0),), 0, 0), {}, 0, NOW, NOW, 0, "")
     name = work_name("j", "r", 0)
     work = WorkSummary(name, "u", "j", "o", 0, "r", None, 0, False, False, deleting, False, 0, "", "")
-    assert wanted("j", JOB, begun, JobObjects({name: work}, ()), NOW).roles == missing
+    assert wanted(begun, JobObjects("j", JOB, begun.status, [work]), NOW).roles == missing
+
+
+def test_of_a_try_that_was_begun_again_the_pod_counts_that_goes_on() -> None:
+    ended = replace(pod("Failed", None), uid="a")
+    running = replace(pod("Running", None), uid="b")
+    later, before = replace(running, uid="c", retry=1), replace(running, uid="d", attempt=1)
+    for pods in ([ended, running, later, before], [before, later, running, ended]):
+        tries = tries_of(pods, 0)
+        assert {retry: known.uid for retry, known in tries["r", 0].items()} == {0: "b", 1: "c"}
+        assert len(tries) == 1
+        assert newest_of(pods, 0)["r", 0].uid == "c"
+
+
+def test_nobody_asks_the_api_server_about_what_it_has_just_said() -> None:
+    runs = JobRecord(JobStatus(RunState.RUNNING, (TaskStatus("r", 0, RunState.RUNNING),)), started=NOW)
+    told, asked = (JobObjects("j", JOB, runs.status, sure=sure) for sure in (False, True))
+    assert follow(runs, told, NOW, stopped=False) is None
+    lost = follow(runs, asked, NOW, stopped=False)
+    assert lost is not None
+    assert (lost.status.state, lost.status.attempt) == (RunState.WAITING, 1), "its pod was lost"
+    stopped = follow(runs, told, NOW, stopped=True)
+    assert stopped is not None
+    assert stopped.status.state is RunState.STOPPED
 
 
 @pytest.mark.parametrize("told", ["3,9", "0:3,1:2"])
@@ -77,16 +101,16 @@ def test_a_task_has_the_leaf_cells_of_its_pod_whatever_the_container_is_told(tol
     [("Running", None, True), ("Running", 5, True), ("Succeeded", None, False), ("Pending", None, True)],
 )
 def test_a_job_is_closed_when_none_of_its_pods_holds_devices(phase: str, seconds: float | None, open_: bool) -> None:
-    seen = JobObjects({}, (pod(phase, seconds),))
-    asked = wanted("j", JOB, ENDED, seen, NOW)
+    seen = JobObjects("j", JOB, ENDED.status, pods=[pod(phase, seconds)])
+    asked = wanted(ENDED, seen, NOW)
     assert closed(ENDED, asked).closed is not open_
 
 
 def test_the_next_look_is_after_the_pod_has_been_given_up() -> None:
     """A look at the very instant would find it not yet overdue, and nobody would look again."""
-    seen = JobObjects({}, (pod("Running", 10),))
-    later = wanted("j", JOB, ENDED, seen, NOW).later
+    seen = JobObjects("j", JOB, ENDED.status, pods=[pod("Running", 10)])
+    later = wanted(ENDED, seen, NOW).later
     assert later is not None
     assert later > (timedelta(seconds=10) + OVERDUE).total_seconds()
     then = NOW + timedelta(seconds=later)
-    assert closed(ENDED, wanted("j", JOB, ENDED, seen, then)).closed
+    assert closed(ENDED, wanted(ENDED, seen, then)).closed

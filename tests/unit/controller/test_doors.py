@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from paictl.cluster.kubernetes.mirror import PODS
+from paictl.cluster.kubernetes.jobs import PODS
 from paictl.cluster.kubernetes.paijob.names import RETRY, TASK
 from paictl.cluster.kubernetes.paijob.summaries import INDEX
 from paictl.controller.cache import WORKS

@@ -10,7 +10,7 @@ from paictl.cluster.kubernetes.paijob.record import KEPT_REPAIRS, JobRecord, Rep
 from paictl.controller.observation import JobObjects, PodTransition, repaired
 from paictl.units import from_unix
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskRef, TaskStatus
-from tests.unit.controller.test_deciding import pod
+from tests.unit.controller.test_deciding import JOB, pod
 
 NOW = from_unix(1_795_000_000)
 RUNS = JobStatus(RunState.RUNNING, (TaskStatus("r", 0, RunState.RUNNING), TaskStatus("r", 1, RunState.RUNNING)))
@@ -20,7 +20,7 @@ LOST = (PodTransition(0.0, 0, 1, TaskRef("r", 0, 0), PodChange.LOST, "node n1 is
 
 
 def seen(node: str, retry: int) -> JobObjects:
-    return JobObjects({}, (replace(pod("Running", None), node=node, retry=retry),))
+    return JobObjects("j", JOB, RUNS, pods=[replace(pod("Running", None), node=node, retry=retry)])
 
 
 def test_a_lost_member_and_its_return_are_kept() -> None:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from paictl.cluster.interface import JobState, JobView
-from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.jobs import PODS, JobStore, WatchedJobs
 from paictl.cluster.kubernetes.jobviews import has_ended, view_of
-from paictl.cluster.kubernetes.mirror import PODS, WatchedJobs
 from paictl.remote.kube.client import Json
 from tests.unit.controller.conftest import cluster, request
 from tests.unit.controller.fakejobs import JOBS, Bench, FakeJobs

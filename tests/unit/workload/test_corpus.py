@@ -59,7 +59,7 @@ def big() -> Judge:
 def test_every_job_of_the_corpus_becomes_a_plan_that_can_run(path: Path, big: Judge) -> None:
     job = load_job(path)
     plan = plan_job(job, big.supply, "alice")
-    assert len(plan.pods) == sum(role.instances for role in job.roles)
+    assert plan.tasks == len(plan.pods()) == sum(role.instances for role in job.roles)
     assert job.leftovers == ()
     refusal = big.refusal(plan)
     assert refusal is None, refusal.message
@@ -80,7 +80,7 @@ def test_every_job_of_the_lab_becomes_a_plan(path: Path) -> None:
 
 def test_the_demos_pinned_job_has_two_groups(shared: Path, big: Judge) -> None:
     plan = plan_job(load_job(shared / "corpus" / "jobs" / "hived-feature_itc-pin.yaml"), big.supply, "alice")
-    assert {name: (group.leaf_type, group.pinned_id, group.members) for name, group in plan.groups.items()} == {
+    assert {group.name: (group.leaf_type, group.pinned_id, group.members) for group, _ in plan.groups} == {
         "alice~itc-pin/vc1nopinned": ("K80", "", ((1, 4),)),
         "alice~itc-pin/vc1pinned": ("", "VC1-K80", ((1, 4),)),
     }
@@ -89,7 +89,7 @@ def test_the_demos_pinned_job_has_two_groups(shared: Path, big: Judge) -> None:
 def test_the_demos_lazy_job_is_lazy(shared: Path, big: Judge) -> None:
     path = shared / "corpus" / "jobs" / "hived-feature_itc-intra-lazy-preempt-test.yaml"
     plan = plan_job(load_job(path), big.supply, "alice")
-    assert plan.request(plan.pods[0]).lazy_preemption
+    assert plan.request(plan.roles[0].pod()).lazy_preemption
 
 
 def test_the_supply_of_every_configuration_of_the_corpus_can_be_read(shared: Path) -> None:

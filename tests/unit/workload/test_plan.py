@@ -15,6 +15,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
+from paictl.workload import pods
 from paictl.workload.feasible import Judge
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
@@ -49,10 +50,10 @@ def test_plan_case(path: Path) -> None:
         assert wanted.get("hint", "") in (caught.value.hint or "")
         return
     plan = plan_of(case)
-    assert {name: shown(group) for name, group in plan.groups.items()} == expect["groups"]
-    assert plan.priority == expect.get("priority", plan.priority)
-    assert [pod.name for pod in plan.pods] == expect.get("pods", [pod.name for pod in plan.pods])
-    assert plan.spec(plan.pods[0]) == expect.get("spec", plan.spec(plan.pods[0]))
+    assert {pod.group.name: shown(pod.group) for pod in plan.pods()} == expect["groups"]
+    assert plan.job.priority == expect.get("priority", plan.job.priority)
+    assert [pod.name for pod in plan.pods()] == expect.get("pods", [pod.name for pod in plan.pods()])
+    assert plan.spec(plan.roles[0].pod()) == expect.get("spec", plan.spec(plan.roles[0].pod()))
     check_refusal(judge(case["cluster"]), plan, expect.get("refusal"))
 
 
@@ -70,23 +71,46 @@ def check_refusal(judge: Judge, plan: JobPlan, wanted: Json | None) -> None:
 @pytest.mark.parametrize("path", [p for p in cases("plan") if "error" not in load(p)["expect"]], ids=lambda p: p.stem)
 def test_pods_are_sound(path: Path) -> None:
     plan = plan_of(load(path))
-    names = [pod.name for pod in plan.pods]
-    assert len(set(names)) == len({pod.uid for pod in plan.pods}) == len(names)
+    names = [pod.name for pod in plan.pods()]
+    assert len(set(names)) == len({pod.uid for pod in plan.pods()}) == len(names)
     assert all(DNS_SUBDOMAIN.fullmatch(name) and len(name) <= 253 for name in names)
-    for pod in plan.pods:
+    for pod in plan.pods():
         request = plan.request(pod)
-        group = plan.groups[pod.group]
+        group = pod.group
         assert (request.group, request.members, request.name) == (group.name, group.members, f"default/{pod.name}")
         again = pod.restarted(1)
         assert again.name == pod.name
         assert again.uid != pod.uid
         assert again.restarted(0) == pod
     assert plan == plan_of(load(path)), "the same job gives the same plan"
+    groups = {pod.group.name: pod.group for pod in plan.pods()}
+    assert sum(number for _, number in plan.groups) == len(groups)
+    assert plan.tasks == len(names)
+    assert plan.devices == sum(group.leaves for group in groups.values())
+
+
+def test_a_plan_and_its_judgement_make_no_pod_of_each_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def uid(pod: str, incarnation: int) -> str:
+        made.append(pod)
+        return f"{pod}/{incarnation}"
+
+    monkeypatch.setattr(pods, "_uid", uid)
+    roles = {"worker": {"instances": 900}, "ps": {"instances": 2}}
+    for gang in (True, False):
+        job = complete_job({"taskRoles": roles, "extras": {"gangAllocation": gang, "hivedScheduler": {}}})
+        judge("lab").refusal(plan_job(Job.from_mapping(job), judge("lab").supply, "alice"))
+    assert len(made) <= 2 * len(roles)
+    made.clear()
+    small = complete_job({"taskRoles": {"w": {"instances": 8}}, "defaults": {"virtualCluster": "b"}})
+    assert judge("mixed").refusal(plan_job(Job.from_mapping(small), judge("mixed").supply, "alice")) is None
+    assert len(made) == 1, "what the scheduler was asked for"
 
 
 def test_a_pod_is_the_same_whoever_asks_and_another_for_each_user() -> None:
     job, supply = Job.from_mapping(complete_job()), judge("lab").supply
-    first, second = (plan_job(job, supply, user).pods[0] for user in ("alice", "bob"))
+    first, second = (plan_job(job, supply, user).pods()[0] for user in ("alice", "bob"))
     assert first.name != second.name
     assert first.uid == "322bcef0-434f-5643-8a47-62dc582fbbb8"
 
@@ -94,7 +118,7 @@ def test_a_pod_is_the_same_whoever_asks_and_another_for_each_user() -> None:
 def test_a_long_name_is_cut_but_stays_unique() -> None:
     supply = judge("lab").supply
     names = [
-        plan_job(Job.from_mapping(complete_job({"name": "x" * 254 + end})), supply, "alice").pods[0].name
+        plan_job(Job.from_mapping(complete_job({"name": "x" * 254 + end})), supply, "alice").pods()[0].name
         for end in "ab"
     ]
     assert names[0] != names[1]
@@ -165,7 +189,7 @@ def test_a_plan_is_refused_exactly_if_some_group_has_no_place_in_the_empty_clust
             plan_job(job, supply, "alice")
         return
     plan = plan_job(job, supply, "alice")
-    decisions = [healthy_engine(spec).plan(plan.request(pod)) for pod in plan.pods]
+    decisions = [healthy_engine(spec).plan(plan.request(pod)) for pod in plan.pods()]
     assert all(isinstance(decision, Bind | Wait) for decision in decisions)
     refusal = Judge(spec, supply).refusal(plan)
     assert (refusal is not None) == any(isinstance(decision, Wait) for decision in decisions)

@@ -41,7 +41,7 @@ def job(instances: int, *, gang: bool) -> Job:
 @pytest.mark.parametrize("gang", [True, False])
 @pytest.mark.parametrize(("nodes", "most"), [(1, LEAST_TASKS), (20, ROUNDS * 160)])
 def test_more_tasks_than_the_cluster_can_work_off_are_refused(nodes: int, most: int, gang: bool) -> None:
-    assert len(plan_job(job(most, gang=gang), supply(nodes), "me").pods) == most
+    assert plan_job(job(most, gang=gang), supply(nodes), "me").tasks == most
     for number in (most + 1, 10**15):
         with pytest.raises(JobError, match=f"{number:,} tasks") as caught:
             plan_job(job(number, gang=gang), supply(nodes), "me")

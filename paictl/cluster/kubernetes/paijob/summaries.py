@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -154,6 +154,22 @@ def read_pod(pod: Mapping[str, Any]) -> PodSummary | None:
         rejected=rejected,
         isolation=noted_instances(noted),
     )
+
+
+def tries_of(pods: Iterable[PodSummary], attempt: int) -> dict[Place, dict[int, PodSummary]]:
+    """The pods of an attempt by task and retry; one that is over only where no other goes on with the try."""
+    places: dict[Place, dict[int, PodSummary]] = {}
+    for pod in pods:
+        if pod.attempt == attempt:
+            tries = places.setdefault(pod.place, {})
+            if pod.retry not in tries or tries[pod.retry].over:
+                tries[pod.retry] = pod
+    return places
+
+
+def newest_of(pods: Iterable[PodSummary], attempt: int) -> dict[Place, PodSummary]:
+    """The newest pod of each task in an attempt."""
+    return {place: tries[max(tries)] for place, tries in tries_of(pods, attempt).items()}
 
 
 def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:

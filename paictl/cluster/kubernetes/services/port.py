@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -11,16 +12,15 @@ from typing import Any, Final
 
 from paictl import __version__
 from paictl.cluster.doors import DOORS, scheduler_host
-from paictl.cluster.kubernetes.errors import cluster_errors
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
-from paictl.cluster.kubernetes.protections import protections, uncounted
+from paictl.cluster.kubernetes.connection import cluster_errors
+from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE, NAMESPACE, SCHEDULER, VERSION
+from paictl.cluster.kubernetes.rights import protections, uncounted
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, refuse_rivals, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
-from paictl.cluster.kubernetes.services.images import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds, digest_of, marked
 from paictl.cluster.kubernetes.services.nodes import drivers_of, systems_of
-from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
+from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord, note_images, noted_images
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.manifests.certificates import (
@@ -40,7 +40,7 @@ from paictl.i18n import did_you_mean, text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
 from paictl.resources import resource_folder
-from paictl.units import rfc3339
+from paictl.units import DurationError, Millis, parse_duration, rfc3339
 
 _WAITED_FOR: Final = frozenset(group for group, _ in RUNNING)
 
@@ -178,6 +178,15 @@ class KubeServices:
     def settings(self, name: str) -> Mapping[str, Any]:
         """What the newest configuration says about a service, over its defaults."""
         return self._renderer(self._store.version()).settings(name)
+
+    def jobs_kept(self) -> Millis | None:
+        """How long the job controller keeps jobs that have ended; raises `DurationError` for what is no duration."""
+        try:
+            seconds = parse_duration(str(self.settings(CONTROLLER).get("keep", "")))
+        except DurationError as error:
+            error.where = f"{CONTROLLER}.keep"
+            raise
+        return None if math.isinf(seconds) else Millis(round(seconds * 1000))
 
     def need(self, name: str) -> None:
         """Raise `UnreachableError` if somebody has stopped a service."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cluster.kubernetes.errors import cluster_errors
-from paictl.cluster.kubernetes.opening import kubeconfig_files
+from paictl.cluster.kubernetes.connection import cluster_errors, kubeconfig_files
 from paictl.cluster.values import ClusterError, UnreachableError
 from paictl.remote.kube.client import KubeError, NoAnswerError
 

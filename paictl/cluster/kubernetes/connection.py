@@ -1,16 +1,44 @@
-"""The way from a name to an API server: a context that leads elsewhere today is refused before anything is sent."""
+"""The way to an API server, and what it refuses as errors of a cluster with the next thing to do.
+
+A context that leads elsewhere today than when it was added is refused before anything is sent.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.registry import Pinned
-from paictl.cluster.values import ClusterError
+from paictl.cluster.values import ClusterError, UnreachableError
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.remote.kube.client import IN_CLUSTER, KubeClient, connect
+from paictl.remote.kube.client import IN_CLUSTER, KubeClient, KubeError, NoAnswerError, connect
+
+_HINTS = {
+    401: "the credentials of this context are invalid or have expired: log in again",
+    403: "ask an administrator for the rights that docs/clusters.md lists",
+    413: "push less at a time",
+    429: "the server is busy: try again later",
+}
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """Raise what goes wrong with a request as `ClusterError` or `UnreachableError`."""
+    try:
+        yield
+    except NoAnswerError as error:
+        raise UnreachableError(
+            text("does not answer: {message}", message=error.message),
+            where=error.where,
+            hint="check the network, VPN or proxy, then repeat",
+        ) from None
+    except KubeError as error:
+        kind = UnreachableError if error.status >= 500 else ClusterError
+        raise kind(error.message, where=error.where, hint=_HINTS.get(error.status)) from None
+
 
 _AUTHORITIES = {"system": "those of this machine", "nobody": "none at all, certificates are not checked"}
 
@@ -29,11 +57,6 @@ def pin(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
     files = kubeconfig_files(kubeconfig)
     client = connect(files, context)
     return Pinned(name, files, client.context, client.server, client.authority)
-
-
-def open_pinned(pinned: Pinned) -> KubernetesCluster:
-    """The cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
-    return KubernetesCluster(client_of(pinned), pinned.name)
 
 
 def client_of(pinned: Pinned) -> KubeClient:
@@ -58,15 +81,15 @@ def client_of(pinned: Pinned) -> KubeClient:
     return client
 
 
-def open_own() -> KubernetesCluster:
-    """The cluster in one of whose pods this runs; raises `ClusterError` where there is none."""
+def own_client() -> KubeClient:
+    """The API server of the cluster in one of whose pods this runs; raises `ClusterError` where there is none."""
     hint = "leave out --in-cluster, and name one: --cluster NAME"
     if "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise ClusterError("this is not a pod of a cluster", hint=hint)
     client = connect()
     if client.context != IN_CLUSTER:
         raise ClusterError("this pod has no service account", hint=hint)
-    return KubernetesCluster(client, "pai")
+    return client
 
 
 def changes_since(pinned: Pinned, client: KubeClient) -> list[str]:
