@@ -175,10 +175,16 @@ def _event_text(says: Says) -> Message:
     if "on" in says:
         parts.append(message("on-node", name=says["on"]))
     if "detail" in says:
-        parts.append(quoted(plain(says["detail"])))
+        parts.append(_detail(plain(says["detail"])))
     if "later" in says:
         parts.append(message("no-sooner", span=says["later"]))
     return joined("join.words", parts)
+
+
+def _detail(words: str) -> Message:
+    """What an event says: a name, or several words, which have a Chinese reading if they are all that it says."""
+    chinese = in_language(words, "zh") if " " in words else words
+    return quoted(words) if chinese == words else by_language({"en": quoted(words), "zh": quoted(chinese)})
 
 
 def together(observation: Observation, says: Says) -> Iterator[Mismatch]:

@@ -250,6 +250,17 @@ def test_a_gang_that_another_virtual_cluster_refuses_says_nothing_about_vc1(begi
     assert "one-type-a-gang" in session.progress.passed
 
 
+def test_a_machine_that_was_healed_at_once_was_not_away_for_four_minutes(begin: Begin) -> None:
+    session, runner = begin("13")
+    come_to(session, runner, "blink")
+    types(session, runner, "paictl cluster tick 4m", "paictl node fail worker1", "paictl node heal worker1")
+    assert "unnoticed" not in session.progress.passed
+    event = failed(session, "unnoticed").findings[0]
+    assert ("“back again”" in event.say("en")[0], "“已恢复”" in event.say("zh")[0]) == (True, True)
+    types(session, runner, "paictl node fail worker1", "paictl cluster tick 4m", "paictl node heal worker1")
+    assert "unnoticed" in session.progress.passed
+
+
 def test_a_gang_without_a_guarantee_is_not_told_that_it_is_none(begin: Begin) -> None:
     session, runner = begin("09")
     come_to(session, runner, "gang")
