@@ -105,6 +105,7 @@ ASTRAY: list[tuple[str, str, list[str], str, tuple[str, ...]]] = [
         "not-for-strangers",
         ("job-other was submitted with --vc",),
     ),
+    ("08", "owner", [f"{SUBMIT} job-claim.yaml"], "owner-gets-it", ("job-claim names the pinned cell, too",)),
     (
         "09",
         "choose",
