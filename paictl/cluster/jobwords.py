@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.values import ClusterError, ConflictError, JobState, NoJobError, TaskPlace
 from paictl.i18n import counted, did_you_mean, listed, text
+from paictl.suggestions import nearest
 from paictl.workload.budgets import OverBudget, Used
 from paictl.workload.lifecycle import RunState
 from paictl.workload.tasklimits import tasks_by_user
@@ -43,7 +44,8 @@ def meant_job(keys: Sequence[str], key: str) -> str:
     if others:
         return text("did you mean {likely}?", likely=listed(others, 3))
     own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
-    return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
+    near = nearest(name, own[-MOST_COMPARED:])  # careful: names of jobs begin alike, and job-big is not job-5
+    return text("did you mean {near!r}?", near=near) if near else "list them with: paictl job list"
 
 
 def no_job(keys: Sequence[str], key: str) -> NoJobError:

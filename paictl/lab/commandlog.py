@@ -124,13 +124,14 @@ def _objects(line: str) -> tuple[tuple[str, ...], frozenset[str], tuple[str, ...
         if word == "-n":
             names.add(next(rest, ""))
         elif word.startswith("-"):
-            others.append(word if word in _FLAGS else f"{word} {next(rest, '')}")
+            others.append(word if word in FLAGS else f"{word} {next(rest, '')}")
         else:
             names.add(word)
     return tuple(words[:VERB]), frozenset(names), tuple(sorted(others))
 
 
-_FLAGS: Final = frozenset({"-y", "--yes"})
+FLAGS: Final = frozenset({"-y", "--yes"})
+"""Options without a value."""
 
 
 def _words(line: str) -> list[str]:

@@ -21,7 +21,7 @@ _HOURS_FROM: Final = 120
 _DAYS_FROM: Final = 2 * 24 * 60
 """Minutes."""
 
-WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both", "not-asked"})
+WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both", "not-asked", "no-event", "not-placed"})
 """Keys of observations that need no aspect before them."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from paictl.cluster.interface import JobState
 from paictl.errors import ExitCode
@@ -27,6 +28,17 @@ class CheckStatus(StrEnum):
     SKIPPED = "skipped"
     LATER = "later"
     """Its step is not reached yet."""
+
+
+@frozen
+class EarlyJob:
+    """A job that was submitted before the step that asks for it."""
+
+    name: str
+    step: int
+    """Number of the step that asks for it."""
+    back: int
+    """Number of the last step at whose start it was not there."""
 
 
 @frozen
@@ -58,6 +70,10 @@ class CheckResult:
     """Whether everything was typed, and a command of its step ended with errors that it reported itself."""
     left_out: tuple[str, ...] = ()
     """Steps before it that were skipped and not typed: it may need what they do."""
+    early: tuple[EarlyJob, ...] = ()
+    """Jobs of later steps that are there already and may be why it fails, where nothing else is known."""
+    overtaken: bool = False
+    """Whether a check of a later step has passed, and nothing else is known: its moment may be over."""
 
 
 def judged(session: Session) -> list[CheckResult]:
@@ -116,6 +132,9 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
     )
     left_out = _left_out(session, check, done) if stuck else ()
     reported = stuck and any(map(_is_reported, verdict))
+    never_came = _never_came(session, observation, check, done.settled)
+    unexplained = not (guesses or stranger_names or stopped or never_came or left_out or reported or made != NO_SLIPS)
+    early = early_jobs(session, observation, check.after) if unexplained else ()
     return CheckResult(
         check,
         CheckStatus.FAILED,
@@ -123,11 +142,13 @@ def _result(session: Session, check: Check, observation: Observation, done: LabP
         guesses=guesses,
         slips=NO_SLIPS if guesses else made,
         strangers=stranger_names,
-        stuck=stuck,
+        stuck=stuck and not early,
         left_out=left_out,
         stopped=stopped,
-        never_came=_never_came(observation, check),
+        never_came=never_came,
         reported=reported,
+        early=early,
+        overtaken=unexplained and not (stuck or early) and _is_overtaken(session, check, done),
     )
 
 
@@ -151,8 +172,57 @@ def stopped_jobs(session: Session, observation: Observation, last: str) -> tuple
     return tuple(name for name in stopped if name in lab.job_names and name not in step_words)
 
 
-def _never_came(observation: Observation, check: Check) -> tuple[str, ...]:
-    """The last refused submission of each job that a check wants and that is not there, unless it came last of all."""
+_SUBMITS: Final = "paictl job submit "
+
+
+def early_jobs(session: Session, observation: Observation, last: str) -> tuple[EarlyJob, ...]:
+    """The jobs that are there, though only steps after the step `last` submit them."""
+    lab = session.lab
+    asked: dict[str, int] = {}
+    for number, step in enumerate(lab.steps, 1):
+        for line in (*step.commands, *step.done_by(step.solution)):
+            for name in _submitted(line):
+                asked.setdefault(name, number)
+    at = lab.step_ids.index(last) + 1
+    present = (job.key.partition("~")[2] for job in observation.jobs)
+    early = ((name, asked[name]) for name in present if asked.get(name, 0) > at)
+    return tuple(EarlyJob(name, number, _last_without(session, name, at)) for name, number in early)
+
+
+def _submitted(line: str) -> tuple[str, ...]:
+    """The names of the jobs that a command line submits, as far as it says them."""
+    if not line.startswith(_SUBMITS):
+        return ()
+    words = line.split()[VERB:]
+    if "--name" in words[:-1]:
+        return (words[words.index("--name") + 1],)
+    return tuple(Path(word).stem for word in words if word.endswith(".yaml"))
+
+
+def _last_without(session: Session, name: str, at: int) -> int:
+    """Number of the last step up to `at` at whose start a job had not been submitted."""
+    for number in range(at, 1, -1):
+        step = session.lab.steps[number - 1].id
+        typed = session.typed_before(step)
+        if typed is not None and not any(name in _submitted(command.line) for command in typed if not command.exit):
+            return number
+    return 1
+
+
+def _is_overtaken(session: Session, check: Check, done: LabProgress) -> bool:
+    """Whether a check of a later step has passed."""
+    ids = session.lab.step_ids
+    later = (other for other in session.lab.checks if ids.index(other.after) > ids.index(check.after))
+    return any(other.id in done.passed for other in later)
+
+
+def _never_came(session: Session, observation: Observation, check: Check, settled: int) -> tuple[str, ...]:
+    """The last refused submission of each job that a check wants and that is not there, unless it came last of all.
+
+    Refusals that a step is about are no mistakes, once its check has passed: `settled` commands came before that.
+    """
+    statements = (statement for other in session.lab.checks for statement in other.expect)
+    meant = [statement.says["command"] for statement in statements if statement.kind == "refused"]
     present = {job.key.partition("~")[2] for job in observation.jobs}
     expected = {
         statement.says["name"]
@@ -161,16 +231,24 @@ def _never_came(observation: Observation, check: Check) -> tuple[str, ...]:
     }
     refused = {
         name: command.line
-        for command in observation.typed[:-1]
-        if command.exit == ExitCode.USAGE and command.line.startswith("paictl job submit ")
-        for name in (expected - present).intersection(Path(word).stem for word in command.line.split()[VERB:])
+        for at, command in enumerate(observation.typed[:-1])
+        if command.exit == ExitCode.USAGE and command.line.startswith(_SUBMITS)
+        if at >= settled or not any(means(pattern, command.line) for pattern in meant)
+        for names in ({Path(word).stem for word in command.line.split()[VERB:]},)
+        if present.isdisjoint(names)  # else it was typed again in part
+        for name in (expected - present) & names
     }
     return tuple(dict.fromkeys(refused.values()))
 
 
 def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, ...]:
     before = session.lab.steps[: session.lab.step_ids.index(check.after)]
-    return tuple(step.id for step in before if step.id in done.skipped and session.missing(step))
+    skipped = {
+        step.id
+        for step in before
+        if not done.skipped.keys().isdisjoint([step.id, *(other.id for other in session.lab.checks_after(step.id))])
+    }
+    return tuple(step.id for step in before if step.id in skipped and session.missing(step))
 
 
 def _unpredicted(observation: Observation, check: Check) -> str:

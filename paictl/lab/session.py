@@ -120,6 +120,10 @@ class Session:
             progress.current, progress.labs[self.lab.id] = self.lab.id, entry
         return backup
 
+    def typed_before(self, step: str) -> tuple[TypedCommand, ...] | None:
+        """The commands that were typed before the student came to a step; None if that was not kept."""
+        return commandlog.read(self.workspace.folder / STEPS / step) if self.workspace.has_kept(step) else None
+
     def _require_reached(self, step: Step) -> None:
         self.require_started()
         self._require_own_cluster()

@@ -7,7 +7,7 @@ from typing import Final
 
 from paictl.errors import ExitCode
 from paictl.frozen import frozen
-from paictl.lab.commandlog import OUTPUT_CUT, TypedCommand, lacking, means
+from paictl.lab.commandlog import FLAGS, OUTPUT_CUT, TypedCommand, lacking, means
 from paictl.lab.manifest import Check, Step
 from paictl.lab.observation import Observation
 
@@ -54,7 +54,12 @@ def _lacking(typed: Sequence[TypedCommand], check: Check, step: Step) -> tuple[s
     patterns = [*checked, *step.commands]
     if any(means(pattern, line) for pattern in patterns):
         return ()
-    return next((options for pattern in patterns if (options := lacking(pattern, line))), ())
+    return next((options for pattern in patterns if (options := _options(pattern, line))), ())
+
+
+def _options(pattern: str, line: str) -> tuple[str, ...]:
+    """What a command that did its work lacks: never the option that would have kept it from asking."""
+    return tuple(option for option in lacking(pattern, line) if option not in FLAGS)
 
 
 _TICK: Final = "paictl cluster tick "
@@ -79,6 +84,7 @@ def _overruled(observation: Observation, check: Check, step: Step) -> tuple[str,
         for key, option in _OVERRULING.items() if job is not None else ():
             differs = key in says and getattr(job, key) != says[key]
             typed = any(option in line and says["name"] in line for line in lines)  # not for another job
-            if differs and typed and not any(option in line for line in step.commands):
+            given = any(option in line and says["name"] in line for line in step.commands)
+            if differs and typed and not given:
                 return says["name"], option
     return None

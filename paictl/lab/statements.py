@@ -76,13 +76,14 @@ def placement(observation: Observation, says: Says) -> Iterator[Mismatch]:
     """Where the tasks of a job run or ran last."""
     subject = message("job", name=says["job"])
     nodes, devices = _places(observation, says["job"])
+    where = _list(nodes) if nodes else message("not-placed")
     if "nodes" in says:
         expected = [says["nodes"]] if isinstance(says["nodes"], str) else says["nodes"]
-        yield exact(subject, "runs on", _list(sorted(expected)), _list(nodes))
+        yield exact(subject, "runs on", _list(sorted(expected)), where)
     if "promised-to" in says:
         promised = observation.promised(says["promised-to"])
         own = promised.nodes if promised else ()
-        yield Mismatch(bool(nodes) and {*nodes} <= {*own}, subject, "runs on", _list(own), _list(nodes))
+        yield Mismatch(bool(nodes) and {*nodes} <= {*own}, subject, "runs on", _list(own), where)
     if "devices" in says:
         yield exact(subject, "device numbers", _list(says["devices"]), _list(devices))
     if "within" in says:
@@ -93,7 +94,7 @@ def placement(observation: Observation, says: Says) -> Iterator[Mismatch]:
         yield Mismatch(ok, subject, "device numbers", message("one-block", size=size), place)
     if "same-node-as" in says:
         others, _ = _places(observation, says["same-node-as"])
-        yield Mismatch(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
+        yield Mismatch(bool(nodes) and nodes == others, subject, "runs on", _list(others), where)
     if "apart-from" in says:
         others, _ = _places(observation, says["apart-from"])
         common = literal(", ".join(sorted({*nodes} & {*others})))
@@ -129,10 +130,8 @@ def events(observation: Observation, says: list[Says]) -> Iterator[Mismatch]:
     if matched == len(says):
         yield Mismatch(True, message("events"), "happened", expected, expected)
     else:
-        so_far = joined("join.then", map(_event_text, says[:matched]))
-        yield Mismatch(
-            False, message("events"), "happened", expected, message("only", what=so_far) if matched else NOTHING
-        )
+        so_far = message("only", what=joined("join.then", map(_event_text, says[:matched])))
+        yield Mismatch(False, message("events"), "happened", expected, so_far if matched else message("no-event"))
 
 
 def never(observation: Observation, says: Says) -> Iterator[Mismatch]:
@@ -176,10 +175,16 @@ def _event_text(says: Says) -> Message:
     if "on" in says:
         parts.append(message("on-node", name=says["on"]))
     if "detail" in says:
-        parts.append(quoted(plain(says["detail"])))
+        parts.append(_detail(plain(says["detail"])))
     if "later" in says:
         parts.append(message("no-sooner", span=says["later"]))
     return joined("join.words", parts)
+
+
+def _detail(words: str) -> Message:
+    """What an event says: a name, or several words, which have a Chinese reading if they are all that it says."""
+    chinese = in_language(words, "zh") if " " in words else words
+    return quoted(words) if chinese == words else by_language({"en": quoted(words), "zh": quoted(chinese)})
 
 
 def together(observation: Observation, says: Says) -> Iterator[Mismatch]:
@@ -392,7 +397,9 @@ def typed(observation: Observation, says: Says) -> Iterator[Mismatch]:
 
 
 def refused(observation: Observation, says: Says) -> Iterator[Mismatch]:
-    """A command that was refused, and why."""
+    """A command that was refused, and why; `zh` is how a Chinese reader is told what to expect."""
+    wanted = quoted(plain(says["reason"]))
+    expected = by_language({"en": wanted, "zh": quoted(plain(says["zh"]))}) if "zh" in says else wanted
     subject = message("command", line=_shown(says["command"]))
     tries = [command for command in matching(observation.typed, says["command"]) if command.message]
     messages = [f"{attempt.message}; {attempt.hint}" for attempt in tries]
@@ -400,9 +407,9 @@ def refused(observation: Observation, says: Says) -> Iterator[Mismatch]:
         index = next((at for at, words in enumerate(messages) if re.search(says["reason"], words)), -1)
         mismatch = text(subject, "was refused", says["reason"], messages[index])
         read = quoted(tries[index].said) if tries[index].said else mismatch.observed
-        yield replace(mismatch, observed=by_language({"en": mismatch.observed, "zh": read}))
+        yield replace(mismatch, expected=expected, observed=by_language({"en": mismatch.observed, "zh": read}))
     else:
-        yield Mismatch(False, subject, "was refused", quoted(plain(says["reason"])), message("not-refused"))
+        yield Mismatch(False, subject, "was refused", expected, message("not-refused"))
 
 
 def file(observation: Observation, says: Says) -> Iterator[Mismatch]:

@@ -79,10 +79,9 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
             return [*lines, say("predict-again", lang, step=at)]
         return [say("unpredicted-late", lang, step=at), *lines]
     lines += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
-    lines += [say("stranger", lang, job=name) for name in result.strangers]
-    lines += [say("stopped-job", lang, job=name) for name in result.stopped]
     number = session.lab.step_ids.index(result.check.after) + 1
-    lines += [say("never-came", lang, command=line, step=number) for line in result.never_came]
+    own = session.workspace.site is None
+    lines += _about_jobs(result, lang, number, own=own)
     if result.stuck and result.left_out:
         lines.append(say("left-out", lang, steps=", ".join(result.left_out)))
     if slips.overruled:
@@ -91,13 +90,24 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     if slips.in_seconds:
         typed, span = slips.in_seconds
         lines.append(say("in-seconds", lang, typed=typed, span=span, step=number))
-    own = session.workspace.site is None
+    if own and result.overtaken:
+        lines.append(say("overtaken", lang, step=number))
     if result.reported and not result.left_out:
         lines.append(say("errors-reported", lang))
     elif result.stuck and not result.left_out:
         lines.append(say(_at_a_loss(session.lab.step(result.check.after), own=own), lang, step=number))
-    elif own and number > 1 and (result.stopped or any(_begins_anew(line) for line in lines)):
+    elif own and number > 1 and not result.left_out and (result.stopped or any(map(_begins_anew, lines))):
         lines.insert(0, say("step-back", lang, step=number))  # what loses least comes first
+    return lines
+
+
+def _about_jobs(result: CheckResult, lang: str, number: int, *, own: bool) -> list[str]:
+    """The jobs that are there and should not be, or the other way round."""
+    lines = [say("stranger", lang, job=name) for name in result.strangers]
+    lines += [say("stopped-job", lang, job=name) for name in result.stopped]
+    lines += [say("never-came", lang, command=line, step=number) for line in result.never_came]
+    if own:
+        lines += [say("early-job", lang, job=job.name, of=job.step, step=job.back) for job in result.early]
     return lines
 
 

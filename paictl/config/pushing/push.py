@@ -99,6 +99,8 @@ def read_folder(folder: str) -> list[ConfigFile]:
     """The configuration files directly in a folder, by name; raises `PaictlError` if there are none."""
     try:
         paths = sorted(path for path in Path(folder).iterdir() if path.suffix in (".yaml", ".yml", ".csv"))
+    except FileNotFoundError:
+        raise PaictlError("no such file or folder", where=folder, hint="give a folder of files") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise PaictlError(

@@ -54,6 +54,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "at-most": "at most {most}",
     "between": "at least {least} and at most {most}",
     "only": "only {what}",
+    "no-event": "none of these has happened",
+    "not-placed": "does not run on any node",
     "was-typed": "was typed",
     "not-typed": "not typed yet",
     "was-interrupted": "interrupted before it was done",
@@ -201,6 +203,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "stranger": "{job} does not belong to this lab and may hold devices that another job needs: paictl job stop {job}",
     "left-out": "you typed all commands; this check may need what the skipped {steps} would have done: restart with "
     "paictl lab reset, or continue with paictl lab skip",
+    "early-job": "{job} belongs to step {of}; submitted this early, it may use what this step needs. To go back to "
+    "before it came: paictl lab reset --step {step}",
+    "overtaken": "a check of a later step has already passed, so the moment that this one looks for may be over; to go "
+    "back to the start of its step: paictl lab reset --step {step}",
     "perhaps": "perhaps: {text}",
     "nothing-typed": "no command has reached this lab yet: type them in `paictl lab shell {lab}`",
     "in-seconds": "paictl cluster tick {typed} is {typed} seconds; type paictl cluster tick {span}, and if the check "

@@ -54,6 +54,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "at-most": "至多 {most}",
     "between": "至少 {least}，至多 {most}",
     "only": "只有 {what}",
+    "no-event": "都没有发生",
+    "not-placed": "没有在任何节点上运行",
     "was-typed": "已输入",
     "not-typed": "尚未输入",
     "was-interrupted": "没有做完就被中断",
@@ -196,6 +198,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "stranger": "{job} 不是本实验的作业，可能占用了别的作业所需的设备：paictl job stop {job}",
     "left-out": "所有命令都已输入；这一项可能需要已跳过的步骤 {steps} 所做的事：用 paictl lab reset 重新开始，或用 "
     "paictl lab skip 继续",
+    "early-job": "{job} 属于第 {of} 步；提交得太早，可能占用了这一步所需的资源。回到提交它之前："
+    "paictl lab reset --step {step}",
+    "overtaken": "后面步骤的检查已经通过，这一项要观察的时刻可能已经过去；回到它所在步骤的开头："
+    "paictl lab reset --step {step}",
     "perhaps": "也许：{text}",
     "nothing-typed": "还没有命令到达本实验：请在 `paictl lab shell {lab}` 中输入命令",
     "in-seconds": "paictl cluster tick {typed} 只是 {typed} 秒；请输入 paictl cluster tick {span}，"

@@ -69,3 +69,15 @@ def test_a_manifest_that_is_given_as_a_job_has_one_finding(paictl: Paictl, tmp_p
     assert done.code == 1
     (line,) = done.out.splitlines()
     assert "TXT015 error this is an object of Kubernetes, not a job" in line
+
+
+def test_a_fragment_to_push_is_told_that_it_needs_no_other_sections(paictl: Paictl, tmp_path: Path) -> None:
+    path = tmp_path / "services-configuration.yaml"
+    path.write_text("cluster:\n  common:\n    cluster-id: lab\n", encoding="utf-8")
+    done = paictl("config", "validate", str(path))
+    assert "lacks the key 'rest-server'" in done.out
+    assert "a push needs only the sections that change, if the cluster has the others" in done.out
+    path.write_text("rest-server:\n  default-pai-admin-username: root-of-pai\n", encoding="utf-8")
+    done = paictl("config", "validate", str(path))
+    assert "lacks the key 'default-pai-admin-password'" in done.out
+    assert "a push needs" not in done.out, "a section is pushed whole"

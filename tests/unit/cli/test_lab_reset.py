@@ -114,7 +114,7 @@ def test_in_the_shell_of_a_lab_whose_folder_is_gone_no_other_lab_is_meant(
         assert ended.code == 2, words
         assert "the folder of lab 02 is gone" in ended.err, words
         assert "paictl lab start 02" in ended.err, words
-        assert "06" not in ended.err + ended.out
+        assert " 06" not in ended.err + ended.out
     assert "paictl lab start 02" in paictl("job", "list").err
     assert "lab 02 was reset" in paictl("lab", "reset", "-y").err
     assert sorted(path.name for path in other.iterdir()) == before

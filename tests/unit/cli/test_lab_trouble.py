@@ -98,3 +98,19 @@ def test_commands_outside_a_lab_are_not_noted(home: Path, paictl: Paictl) -> Non
     paictl("lab", "start", "2")
     paictl("cluster", "up", "--speed", "0")
     assert not list(home.rglob("commands.jsonl"))
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_folder_that_is_not_there_is_told_in_the_students_language(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert paictl("config", "diff", "cluster").err.startswith("error: cluster: no such file or folder")
+    monkeypatch.setenv("PAICTL_LANG", "zh")
+    assert paictl("config", "diff", "cluster").err.startswith("错误：cluster: 没有这个文件或文件夹")
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_names_that_begin_alike_are_not_taken_for_one_another(paictl: Paictl) -> None:
+    assert paictl("job", "submit", "job-2.yaml").code == 0
+    assert "paictl job list" in paictl("job", "stop", "job-big").err
+    assert "did you mean 'job-2'?" in paictl("job", "stop", "job2").err

@@ -197,7 +197,7 @@ def test_the_file_of_the_user_chooses_it_too(paictl: Paictl, monkeypatch: pytest
         ("node fail nope", "错误：没有节点 'nope'"),
         ("job list --vc nope", "错误：没有虚拟集群 'nope'"),
         ("cluster up", "这里已经启动了集群"),
-        ("config push -p nodir", "错误：nodir: 无法读取：No such file or directory"),
+        ("config push -p nodir", "错误：nodir: 没有这个文件或文件夹"),
         ("config rollback 7", "错误：没有版本 7"),
         ("job submit x.yaml --priority best", "错误：没有优先级 'best'"),
     ],

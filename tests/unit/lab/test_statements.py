@@ -89,12 +89,18 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
         [{"what": "Started", "job": "job-1"}, {"what": "Preempted", "job": "job-1", "later": "121s"}],
         "only Started job job-1",
     ),
-    ("events", [{"what": "Cordoned", "node": "worker1"}], [{"what": "Failed", "node": "worker1"}], "nothing"),
+    (
+        "events",
+        [{"what": "Cordoned", "node": "worker1"}],
+        [{"what": "Failed", "node": "worker1"}],
+        "none of these has happened",
+    ),
+    ("placement", {"job": "job-2", "nodes": "worker2"}, {"job": "job-9", "nodes": "worker2"}, "does not run on any"),
     (
         "events",
         [{"what": "Started", "service": "hivedscheduler"}],
         [{"what": "Preempted", "job": "job-1", "detail": "job-3"}],
-        "nothing",
+        "none of these has happened",
     ),
     ("never", {"what": "Preempted", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}, "1"),
     (
@@ -182,7 +188,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ),
     (
         "refused",
-        {"command": "paictl job submit *", "reason": "already exists"},
+        {"command": "paictl job submit *", "reason": "already exists", "zh": "已经有"},
         {"command": "paictl job submit *", "reason": "can never run"},
         "already exists",
     ),

@@ -333,7 +333,7 @@ def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann
         "there and among the recent ones"
     )
     assert "1. Tried" not in seen
-    assert "查找了 VC vc1 的单元链 GPU-POOL：空间不足。" in ann.get("/", language="zh")
+    assert "尝试了 VC vc1 的单元链 GPU-POOL：空间不足。" in ann.get("/", language="zh")
     assert "waits: group ann~two" in seen
     server.cluster.tick(Millis(3_600_000))
     seen = ann.get("/")

@@ -160,7 +160,7 @@ def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
             at, text("{type} is a device type, whose cells have no children", type=cell.type), "remove cellChildren"
         )
     message = text(
-        "a {type} cell has {children}, {listed}",
+        "cells of type {type} have {children}, {listed}",
         type=cell.type,
         children=counted("{count} child", "{count} children", wanted),
         listed=counted("{count} is listed", "{count} are listed", cell.listed),

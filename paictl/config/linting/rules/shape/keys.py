@@ -31,7 +31,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, follow, to_data
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.source import place_of
-from paictl.i18n import listed, phrase, text
+from paictl.i18n import Text, listed, phrase, text
 
 
 @rule("SHP103", "missing-key", ERROR)
@@ -60,14 +60,26 @@ def missing_key(document: Document) -> Findings:
                 key, message, text("indent {missing}, and all below it, like {holder}", missing=missing, holder=holder)
             )
             continue
-        purpose = violation.schema.get("properties", {}).get(missing, {}).get("description")
         yield Finding(
             _place(violation),
             text("{place} lacks the key {missing!r}", place=dotted(violation.path), missing=missing),
-            text("add {missing}: {purpose}", missing=missing, purpose=phrase(purpose.rstrip(".")))
-            if purpose
-            else text("add {missing}", missing=missing),
+            _to_add(document, violation, missing),
         )
+
+
+def _to_add(document: Document, violation: Violation, missing: str) -> Text:
+    """What to write where a key is missing; a push merges sections that the cluster has."""
+    purpose = violation.schema.get("properties", {}).get(missing, {}).get("description")
+    if not purpose:
+        return text("add {missing}", missing=missing)
+    words = phrase(purpose.rstrip("."))
+    if document.kind is FileKind.SERVICES and not violation.path:
+        return text(
+            "add {missing}: {purpose}; a push needs only the sections that change, if the cluster has the others",
+            missing=missing,
+            purpose=words,
+        )
+    return text("add {missing}: {purpose}", missing=missing, purpose=words)
 
 
 def _one_too_deep(violation: Violation, missing: str) -> tuple[str, ScalarNode] | None:
