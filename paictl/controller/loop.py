@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,12 +48,17 @@ BACKOFF: Final = (0.5, 60.0)
 class WorkQueue:
     """Names of jobs. Safe to use from many threads."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, user_of: Callable[[str], str] = lambda _: ""
+    ) -> None:
         self._clock = clock
+        self._user_of = user_of
         self._ready = threading.Condition()
         self._due: dict[str, float] = {}
         """When a job is to be looked at."""
         self._heap: list[tuple[float, str]] = []
+        self._lines: OrderedDict[str, deque[str]] = OrderedDict()
+        """Jobs that are due, by user: users take turns, so that thousands of jobs of one hold up no others."""
         self._busy: set[str] = set()
         self._again: dict[str, float] = {}
         """Jobs that were named while they were looked at."""
@@ -85,15 +90,26 @@ class WorkQueue:
         with self._ready:
             while not self._closed:
                 now = self._clock()
-                while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
-                    heapq.heappop(self._heap)  # it is to be looked at sooner, or was
-                if self._heap and self._heap[0][0] <= now:
-                    _, name = heapq.heappop(self._heap)
+                self._line_up(now)
+                if self._lines:
+                    user, line = self._lines.popitem(last=False)
+                    name = line.popleft()
+                    if line:
+                        self._lines[user] = line
                     del self._due[name]
                     self._busy.add(name)
                     return name
                 self._ready.wait(self._heap[0][0] - now if self._heap else None)
             return None
+
+    def _line_up(self, now: float) -> None:
+        while self._heap:
+            due, name = self._heap[0]
+            if self._due.get(name) == due:  # otherwise it is to be looked at sooner, or was
+                if due > now:
+                    return
+                self._lines.setdefault(self._user_of(name), deque()).append(name)
+            heapq.heappop(self._heap)
 
     def done(self, name: str, seconds: float) -> None:
         """A look has taken so long."""
@@ -158,7 +174,7 @@ class ControlLoop:
         self.classes = classes
         self.gated = gated
         self.clock = clock
-        self.queue = WorkQueue()
+        self.queue = WorkQueue(user_of=self._user_of)
         self.cache = Cache(client, self.queue.add, times)
         self.planner = Planner(client)
         self.looks: Counter[str] = Counter()
@@ -200,6 +216,10 @@ class ControlLoop:
                 self._last_errors.pop(name, None)
                 self.queue.done(name, time.thread_time() - began)
             self.seconds += time.thread_time() - began
+
+    def _user_of(self, name: str) -> str:
+        pai = self.cache.job(name)
+        return "" if pai is None else pai.user
 
     def _report(self, name: str, error: PaictlError) -> None:
         """Say what went wrong with a job, once."""

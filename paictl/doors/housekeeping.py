@@ -5,10 +5,12 @@ Functions on the core, under its lock; they return values and never block.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from typing import Final, TypeVar
 
 from paictl.doors import claims, pod_events, reclaim, windows
@@ -109,10 +111,16 @@ def unnoted_starts(core: DoorCore) -> list[tuple[PodRef, Millis | None]]:
         return core.starts.unnoted() if core.is_open else []
 
 
-def preemptions(core: DoorCore) -> list[Preemption]:
-    """The preemptions whose victims have to be evicted here."""
+def preemptions(core: DoorCore, seen: Mapping[str, float] | None = None) -> list[Preemption]:
+    """The preemptions whose victims have to be evicted here, one of each virtual cluster first.
+
+    Within one, those that were never looked at come first, then those that were `seen` (by group) longest ago.
+    """
     with core.guarded():
-        return core.book.preemptions() if core.options.own_preemption and core.is_open else []
+        groups = core.book.engine.state.groups.by_name
+        known = core.book.preemptions() if core.options.own_preemption and core.is_open else []
+        known.sort(key=lambda preemption: (seen or {}).get(preemption.group, -math.inf))
+        return in_turn(known, lambda preemption: groups[preemption.group].vc)
 
 
 def gangs(core: DoorCore, preemption: Preemption) -> list[tuple[str, ...]]:
@@ -290,24 +298,28 @@ def _waits(core: DoorCore, entry: PodEntry) -> bool:
 
 
 def _in_turn(core: DoorCore, entries: list[PodEntry]) -> list[PodEntry]:
-    return in_turn(core, sorted(entries, key=_urgency), lambda entry: entry)
+    return in_turn(sorted(entries, key=_urgency), lambda entry: vc_of(core, entry))
 
 
-def in_turn(core: DoorCore, rows: Iterable[Row], entry_of: Callable[[Row], PodEntry]) -> list[Row]:
-    """The first row of each virtual cluster, then the second of each, and so on; `rows` have the most urgent first.
+def in_turn(rows: Iterable[Row], vc: Callable[[Row], str]) -> list[Row]:
+    """The first row of each virtual cluster, then the second of each, and so on.
 
     Priorities of two virtual clusters cannot be compared, and thousands of pods of one must not keep the others from
-    their turn. Pods that name a virtual cluster that does not exist, or that they may not use, have one turn together.
+    their turn.
     """
-    known, places, turns = core.book.engine.state.vcs, Counter[str](), list[tuple[int, Row]]()
-    grants = core.grants if core.options.require_grants else None  # the whole `core.refusal` is too slow for thousands
+    places, turns = Counter[str](), list[tuple[int, Row]]()
     for row in rows:
-        entry = entry_of(row)
-        vc = entry.reading.request.vc if entry.reading is not None else ""
-        vc = vc if vc in known and (grants is None or grants.allow(entry.ref.namespace, vc)) else ""
-        turns.append((places[vc], row))
-        places[vc] += 1
-    return [row for _, row in sorted(turns, key=lambda turn: turn[0])]
+        turns.append((places[vc(row)], row))
+        places[vc(row)] += 1
+    return [row for _, row in sorted(turns, key=itemgetter(0))]
+
+
+def vc_of(core: DoorCore, entry: PodEntry) -> str:
+    """The virtual cluster whose turn a pod has; empty, the same for all, if there is none or the pod may not use it."""
+    vc = entry.reading.request.vc if entry.reading is not None else ""
+    if vc not in core.book.engine.state.vcs:
+        return ""  # the whole `core.refusal` is too slow for thousands
+    return vc if not core.options.require_grants or core.grants.allow(entry.ref.namespace, vc) else ""
 
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:

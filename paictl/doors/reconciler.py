@@ -90,6 +90,8 @@ BETWEEN_EVICTIONS: Final = (1.0, 30.0)
 """First and longest pause before another attempt at a victim that a budget protects or that did not go."""
 NOTED_AGAIN: Final = 10.0
 """Seconds after which a promised start is written again into a pod that does not have it yet."""
+LONGEST_ROUND: Final = 2.0
+"""Seconds of a round after which no other preemption is looked at: thousands of one tenant take minutes."""
 FORGOTTEN: Final = 600.0
 """Seconds after which a failure counts no more."""
 REQUEUE: Final = "paictl.io/asked-again"
@@ -130,6 +132,8 @@ class Reconciler:
         """Victims of whose gang a pod was evicted: what is left of it does no work."""
         self._failing: dict[GangKey, _Attempt] = {}
         """Gangs that are to leave a bad device or a node in maintenance."""
+        self._seen: dict[str, float] = {}
+        """When each preemption was looked at last, by group."""
         self._nominated: set[str] = set()
         self._noted: dict[tuple[PodRef, Millis | None], float] = {}
         """When promised starts were written into pods that are not known to have them yet."""
@@ -416,8 +420,17 @@ class Reconciler:
 
     def _preempt(self) -> None:
         """Evict victims gang by gang."""
-        preemptions = housekeeping.preemptions(self.core)
-        self._each(preemptions, lambda preemption: preemption.group, self._clear)
+        preemptions, began = housekeeping.preemptions(self.core, self._seen), self.clock()
+        self._seen = {row.group: self._seen[row.group] for row in preemptions if row.group in self._seen}
+
+        def clear(preemption: Preemption) -> None:
+            if self.clock() - began > LONGEST_ROUND:
+                self.core.work.set()  # the others have their turn when those that have come meanwhile are known, too
+                return
+            self._seen[preemption.group] = self.clock()
+            self._clear(preemption)
+
+        self._each(preemptions, lambda preemption: preemption.group, clear)
         victim_uids = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in victim_uids}
         self._torn &= victim_uids

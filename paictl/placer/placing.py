@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
-from operator import itemgetter
 from typing import Final
 
 from paictl.cluster.pods.feasibility import PodDemand
@@ -132,7 +131,8 @@ def _gangs(core: PlacerCore) -> list[list[PodEntry]]:
         members.sort(key=lambda entry: entry.ref.key)
     ordered = sorted(gangs.values(), key=lambda members: _urgency(core, members))
     guaranteed = [members for members in ordered if _request(members).guaranteed]
-    return [*housekeeping.in_turn(core, guaranteed, itemgetter(0)), *ordered[len(guaranteed) :]]
+    turns = housekeeping.in_turn(guaranteed, lambda members: housekeeping.vc_of(core, members[0]))
+    return [*turns, *ordered[len(guaranteed) :]]
 
 
 def _in_turn(core: PlacerCore, gangs: list[list[PodEntry]]) -> Iterator[list[PodEntry]]:

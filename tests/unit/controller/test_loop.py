@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from paictl.cluster.values import JobRequest
 from paictl.controller.cache import WORKS
 from paictl.controller.loop import BACKOFF, PAUSE, SHARE, ControlLoop, WorkQueue
 from paictl.controller.metrics import ControllerMetrics
@@ -67,6 +68,35 @@ def test_a_job_that_is_named_often_is_looked_at_once_and_by_one_worker() -> None
     assert taken(queue) == "", "there is a pause"
     clock.now += 2 * PAUSE
     assert queue.get() == "a"
+
+
+def test_users_take_turns_and_keep_the_order_of_their_own_jobs() -> None:
+    clock = Clock()
+    queue = WorkQueue(clock, user_of=lambda name: name[0])
+    for number in range(4):
+        queue.add(f"a{number}")
+    clock.now += 1
+    assert queue.get() == "a0"
+    for name in ("b0", "c0", "b1", "a0", "a3"):  # one that is looked at, and one that is in line already
+        queue.add(name)
+    assert [queue.get() for _ in range(6)] == ["a1", "b0", "c0", "a2", "b1", "a3"]
+    queue.done("a0", 0.0)
+    assert len(queue) == 1
+    clock.now += 2 * PAUSE
+    assert queue.get() == "a0"
+    assert len(queue) == 0
+
+
+def test_a_job_of_another_user_is_not_behind_all_of_those_of_one(kube: FakeJobs) -> None:
+    many = [request({"a": {}}, f"job{number}") for number in range(5)]
+    cluster(kube).submit(many)
+    cluster(kube).submit([JobRequest("bob", request({"a": {}}, "mine").data)])
+    bench = Bench(kube)
+    bench.tell()
+    queue = bench.loop.queue
+    names = [str(queue.get()) for _ in range(len(queue))]
+    assert len(names) == len(many) + 1
+    assert [name.partition("-")[0] for name in names[:2]] == ["ann", "bob"]
 
 
 def test_a_look_that_took_long_is_not_taken_again_at_once() -> None:

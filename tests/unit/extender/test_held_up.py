@@ -24,6 +24,8 @@ class Hanging(FakeServer):
     """Does not answer about some pods until the client gives up."""
 
     silent: frozenset[str] = frozenset()
+    seconds = 0.0
+    """How long it takes for each other answer."""
     harness: Harness
 
     def request(self, method: str, path: str, body: Any = None, **named: object) -> Any:
@@ -31,6 +33,7 @@ class Hanging(FakeServer):
         if name in self.silent and method != "GET":
             self.harness.now += READ
             raise NoAnswerError("timed out")
+        self.harness.now += self.seconds
         return super().request(method, path, body, **named)
 
 
@@ -72,6 +75,24 @@ def test_victims_about_which_nobody_answers_hold_up_no_other_preemption(hanging:
     silence(hanging, *names[:silent])
     rounds(hanging)
     assert {call.split()[-1] for call in hanging.evictions()} == set(names[silent:])
+
+
+def test_many_preemptions_of_one_virtual_cluster_hold_up_neither_another_nor_repairs(hanging: Harness) -> None:
+    """Names decide in which order groups are looked at, and tenants choose them."""
+    for number in range(8):
+        hanging.run(gang(f"borrower{number}", 1, 2, "A", -1)[0])
+    for name, vc in (*((f"a{number}", "A") for number in range(6)), ("z", "B")):
+        assert not hanging.ask(gang(name, 1, 2, vc)[0]).names
+    server = hanging.server
+    assert isinstance(server, Hanging)
+    server.seconds = 0.5
+    hanging.reconciler.round()
+    assert len(hanging.evictions()) == 2, "one for each"
+    (mine,) = (group for group in hanging.core.book.engine.state.groups.by_name.values() if group.vc == "B")
+    victims = {uid for _, uids in hanging.core.book.engine.victims(mine.leaves()) for uid in uids}
+    assert {f"uid-{call.split()[-1]}" for call in hanging.evictions()} & victims
+    rounds(hanging)
+    assert len({*hanging.evictions()}) == 7, "and all others have their turn"
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
@@ -125,7 +146,7 @@ def test_waiting_pods_about_which_nobody_answers_keep_nobody_waiting(hanging: Ha
 def test_a_fault_in_preempting_keeps_nobody_from_being_repaired(
     hanging: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
     for made in gang("g", 2, 4, memberRepairEnable=True):

@@ -109,7 +109,7 @@ def test_a_fault_in_a_round_does_not_end_the_loop(harness: Harness, monkeypatch:
     preemption(harness)
     faults = [KeyError("metadata")]
 
-    def preemptions(core: DoorCore) -> list[Preemption]:
+    def preemptions(core: DoorCore, _: object) -> list[Preemption]:
         harness.core.work.set()  # the next round need not wait
         if faults:
             raise faults.pop()
