@@ -256,7 +256,7 @@ def _by_name(
         if number is None:
             strange.append(f"device {device.name} has neither a PCI bus address nor a number in its name")
         elif (index := int(number[1])) in placed:
-            strange.append(f"devices {placed[index].name} and {device.name} have one number")
+            strange.append(f"devices {placed[index].name} and {device.name} have the same number")
         else:
             placed[index] = device
     return placed, dict(record), strange

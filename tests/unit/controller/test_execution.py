@@ -56,7 +56,7 @@ def test_what_a_job_of_the_same_name_has_left_behind_is_not_used(kube: FakeJobs)
     for path in [path for path in kube.objects if path.startswith(f"{WORKS}/")]:
         del kube.objects[path]
     bench.tell()
-    with pytest.raises(LaterError, match="belongs to another job of that name"):
+    with pytest.raises(LaterError, match="belongs to another job of the same name"):
         bench.look()
     assert not [path for path in kube.objects if path.startswith(f"{WORKS}/")]
     del kube.objects[f"{SPACE}/services/{name}"]

@@ -204,10 +204,10 @@ def test_a_namespace_that_enforces_something_else_is_reported() -> None:
         ("paictl-system", "belongs to the system"),
         ("local-path-storage", "belongs to the system"),
         ("paictl-jobs", "has a key of its own"),
-        ("Research", "is no namespace"),
-        ("a.b", "is no namespace"),
-        ("-a", "is no namespace"),
-        ("a" * 64, "is no namespace"),
+        ("Research", "is not a valid namespace"),
+        ("a.b", "is not a valid namespace"),
+        ("-a", "is not a valid namespace"),
+        ("a" * 64, "is not a valid namespace"),
     ],
 )
 def test_other_namespaces_are_refused_with_their_place(tmp_path: Path, name: str, error: str) -> None:

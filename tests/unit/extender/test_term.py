@@ -342,7 +342,7 @@ def test_what_is_wrong_with_the_configuration_is_said_although_it_answers(file: 
     file.write_text("virtualClusters: 7\n")
     made._reread()
     (said,) = made.warnings()
-    assert "the changed configuration is not taken" in said
+    assert "the changed configuration is not used" in said
     file.unlink()
     (said,) = made.warnings()
     assert f"{file} cannot be read; its previous content stays in use" in said

@@ -171,7 +171,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
         "asked",
         {"user": "carol", "request": "POST *", "status": 202, "absent": True},
         {"user": "carol", "request": "POST *", "status": 403, "absent": True},
-        "was asked",
+        "was requested",
     ),
     (
         "cluster",

@@ -280,7 +280,7 @@ def test_what_cannot_be_had_is_said(registry: StandIn, change: dict[str, str], m
 @pytest.mark.parametrize("kind", [INDEX, MANIFEST])
 def test_a_manifest_that_is_none(registry: StandIn, body: bytes, kind: str) -> None:
     registry.keep("v1", kind, body)
-    with pytest.raises(PullError, match=r"its manifest is damaged|is not built for|which is no image"):
+    with pytest.raises(PullError, match=r"its manifest is damaged|is not built for|which is not an image"):
         ImagePuller(source(registry)).manifest()
 
 

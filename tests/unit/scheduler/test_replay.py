@@ -182,7 +182,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("a: " + "[" * 100_000, "nested deeper than 64 levels"),
         (BOMB + "physicalCluster: *i\n", "(the last is e) expand to too much"),
         ("a: [1", "not YAML"),
-        ("a: *b", "nothing has the anchor b"),
+        ("a: *b", "no anchor b is defined"),
         ("", "is empty"),
         ("# nothing\n", "is empty"),
         ("x" * (33 << 20), "is larger than 32 MiB"),

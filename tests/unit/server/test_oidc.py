@@ -269,7 +269,7 @@ def test_what_the_token_leaves_out_is_asked_for(federated: Server, provider: Fak
     assert account is not None
     assert account.vcs == ("vc1", "vc2")
     provider.codes["code"], provider.user = claims, {"sub": "somebody else", "groups": ["gpu-admins"]}
-    assert "somebody else" in federated.ask("GET", address, cookie=cookie).text
+    assert "user differs from the token" in federated.ask("GET", address, cookie=cookie).text
 
 
 def test_own_users_still_sign_in_while_the_provider_is_down(federated: Server, provider: FakeProvider) -> None:

@@ -103,7 +103,7 @@ def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, 
     assert "Why it waits" not in text_of(ann.get("/jobs/ann/one"))
     assert 'class="bar running"' in ann.get("/jobs/ann/one/live")
     written = ann.get("/jobs/ann/one/log/worker/0")
-    assert "imagined" in text_of(written)
+    assert "simulated" in text_of(written)
     assert 'role="alert"' not in written
     assert 'role="alert"' in ann.get("/jobs/ann/two/log/worker/9")
     assert "Not allowed" in text_of(ann.get("/jobs/bob/one/log/worker/0", 403))

@@ -169,7 +169,7 @@ def test_claims_that_cannot_be_given_cells_say_why(
 
 def test_what_a_pod_waits_for_before_it_has_its_claims(server: PlayedServer) -> None:
     process = begin(server, required=True)
-    with pytest.raises(ClaimPendingError, match="waits for kube-controller-manager to make its claim c0"):
+    with pytest.raises(ClaimPendingError, match="waits for kube-controller-manager to create its claim c0"):
         process.obstacle(pod("p", ""), 1)
     assert "has no claim on 1 devices of class gpu.example.com" in process.obstacle(pod("p"), 1)
     assert begin(server).obstacle(pod("p"), 1) == "", "it learns its devices from the environment"

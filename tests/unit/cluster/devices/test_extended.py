@@ -141,7 +141,7 @@ def test_what_cannot_be_is_said_before_anything_is_made(server: PlayedServer) ->
     assert made.obstacle(wanted, 2) == ""
     assert made.obstacle(wanted, 4) == "the pod asks for 4 leaf cells, but for 2 devices; make them equal"
     assert made.write(wanted, "w1", (0, 1, 2, 3), 5).startswith("the pod asks for 4 leaf cells")
-    assert "for nvidia.com/gpu alone kube-scheduler would choose other devices" in door(
+    assert "for nvidia.com/gpu alone kube-scheduler would choose devices outside its cells" in door(
         server, reserves=False
     ).obstacle(wanted, 2)
     assert made.obstacle(pod(container("main", 33)), 33).startswith("a pod without claims of its own can have 32")

@@ -75,9 +75,11 @@ def test_a_recorded_device_keeps_its_index_whatever_comes_and_goes(number: int, 
             "drivers gpu.amd.com and gpu.nvidia.com both publish devices",
             id="two drivers",
         ),
-        pytest.param([body([pci("a", 1), pci("b", 1)])], "devices a and b have one bus address", id="one bus"),
+        pytest.param([body([pci("a", 1), pci("b", 1)])], "devices a and b have the same bus address", id="one bus"),
         pytest.param([body([{"name": "left"}])], "has neither a PCI bus address nor a number", id="no number"),
-        pytest.param([body([{"name": "a1"}, {"name": "b1"}])], "devices a1 and b1 have one number", id="one number"),
+        pytest.param(
+            [body([{"name": "a1"}, {"name": "b1"}])], "devices a1 and b1 have the same number", id="one number"
+        ),
         pytest.param([body([pci("a", 1)], resourceSliceCount=2)], "pool w1 is incomplete: 1 of 2 slices", id="part"),
     ],
 )
@@ -115,5 +117,5 @@ def test_a_device_in_a_new_place_takes_no_index_of_one_that_may_come_back() -> N
     record = dict(mapped(body([pci(f"gpu-{at}", at) for at in range(4)])).record)
     found = mapped(body([pci(f"gpu-{at}", at) for at in (0, 1, 2, 9)]), record=record)
     assert found.bad == {3: "it has no device"}
-    assert any("device gpu-9 is new and has no cell; to number the devices anew" in one for one in found.findings)
+    assert any("device gpu-9 is new and has no cell; to renumber the devices" in one for one in found.findings)
     assert names(found)[4] == "gpu-9"
