@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from paictl.cli import console
 from paictl.cli.deploy.progress import PhaseLines
 from paictl.deploy.pushing import EVERY, PROGRESS, SLOWEST, STALLED, PushProgress, patience
-from paictl.plan.events import PhaseSaid
+from paictl.plan.events import PhaseBegan, PhaseDone, PhaseSaid, RunBegan, RunEnded
 from paictl.remote.ansible.run import PlaybookOptions
 from tests.unit.deploy.loading import load
 
@@ -219,6 +220,54 @@ def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> N
     with pack.open("wb") as file:
         file.truncate(600 << 20)
     assert patience([str(pack)]).timeout == usual + (600 << 20) // SLOWEST > 10 * 3600
+
+
+class Terminal:
+    """The console of a person, with a line that moves; what it shows, and whether it moves."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.moves = False
+
+    def status(self, _: str) -> Terminal:
+        return self
+
+    def start(self) -> None:
+        self.moves = True
+
+    def update(self, words: object) -> None:
+        self.shown.append(str(words))
+
+    def stop(self) -> None:
+        self.moves = False
+
+
+def test_on_a_terminal_a_phase_that_takes_long_says_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minute of kubeadm once looked as if nothing happened."""
+    screen = Terminal()
+    monkeypatch.setattr(console, "stderr", lambda: screen)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show = PhaseLines()
+    show(RunBegan((("settings", "apply changed settings"),)))
+    show(PhaseBegan("settings", 1, 1))
+    show(PhaseSaid("settings", "Apply changed settings [1/2]"))
+    assert screen.shown == ["settings (1 of 1)", "settings (1 of 1) Apply changed settings [1/2]"]
+    assert screen.moves
+    show(PhaseDone("settings"))
+    assert not screen.moves
+    assert capsys.readouterr().err.startswith("==> settings (1 of 1) ")
+
+
+@pytest.mark.parametrize(("phase", "said"), [("settings", True), ("preflight", False)])
+def test_whoever_interrupts_a_change_learns_how_to_resume(
+    capsys: pytest.CaptureFixture[str], phase: str, *, said: bool
+) -> None:
+    show = PhaseLines()
+    show(PhaseBegan(phase, 1, 1))
+    show(RunEnded(ok=False, interrupted=True))
+    assert ("run the same command again to resume" in capsys.readouterr().err) is said
 
 
 def test_how_far_a_push_is_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
