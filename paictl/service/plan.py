@@ -264,7 +264,7 @@ def _refresh(context: _Context) -> ServicePlan:
     running = [name for name in context.up(context.chosen) if name not in context.unchanged]
     steps = tuple(ServiceStep(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
     rest = context.down(context.chosen)
-    settled = [Remark(name, "is what the configuration says already") for name in same]
+    settled = [Remark(name, "is already up to date") for name in same]
     settled += [Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest]
     return ServicePlan(context.request, steps, tuple(settled))
 

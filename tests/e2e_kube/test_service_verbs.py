@@ -182,7 +182,7 @@ def test_a_refresh_names_who_changed_and_leaves_the_others_alone(shell: Shell, a
     code, out, err = shell.tried("service", "refresh", "--cluster-id", "pai")
     changed = [line for line in out.splitlines() if line]
     assert code == 0
-    assert "hivedscheduler is what the configuration says already" in err
+    assert "hivedscheduler is already up to date" in err
     before = pods(api, "hivedscheduler")
     text = preset_files("lab")[FILE]
     shell.push({FILE: text})

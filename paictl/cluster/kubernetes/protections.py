@@ -12,7 +12,7 @@ from typing import Final
 
 from paictl.cluster.doors import DOORS, GUARDED
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE, SCHEDULER
-from paictl.cluster.values import Protection
+from paictl.cluster.values import NETWORK_POLICIES, Protection
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import FORBIDDEN, find
@@ -40,7 +40,7 @@ def protections(client: KubeClient) -> tuple[Protection, ...]:
         *(_protection(name, partial(_policy, client, name)) for name in _POLICIES),
         _protection("pod-security", lambda: _jobs_namespace(client)),
         _protection("mutual-tls", lambda: next(filter(None, map(_mutual_tls, there.values())), "")),
-        _protection("network-policies", lambda: _network_policies(client, fenced)),
+        _protection(NETWORK_POLICIES, lambda: _network_policies(client, fenced)),
     )
 
 

@@ -87,7 +87,7 @@ def test_to_refresh_what_did_not_change_is_nothing_to_do() -> None:
     made = make_plan(ServiceRequest(Action.REFRESH, ("web", "lone")), SMALL, UP, ["web"])
     assert steps(made) == ["refresh lone"]
     (settled,) = made.settled
-    assert (settled.service, settled.text) == ("web", "is what the configuration says already")
+    assert (settled.service, settled.text) == ("web", "is already up to date")
 
 
 def test_stopping_what_others_need_warns_of_those_that_stay() -> None:
