@@ -13,6 +13,7 @@ from paictl.deploy import pushing
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.node_dns import state_of
 from paictl.deploy.phases import HostChange
+from paictl.i18n import Text, counted
 from paictl.plan import events
 from paictl.plan.events import Event
 from paictl.plan.folder import RunFolder
@@ -130,6 +131,11 @@ def show_cache_users(facts: Iterable[HostFacts]) -> None:
             shown = ", ".join(state.users[:_SHOWN]) + (", …" if len(state.users) > _SHOWN else "")
             key = "the DNS cache of the nodes stays for {count} pods: {pods}; restart or delete them, then apply again"
             console.warning(localized(key, count=len(state.users), pods=shown))
+
+
+def machines_changed(count: int) -> Text:
+    """How many machines a run has changed."""
+    return counted("{count} machine changed", "{count} machines changed", count)
 
 
 def show_end(

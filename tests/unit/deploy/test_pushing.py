@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paictl.cli import console
-from paictl.cli.deploy.progress import PhaseLines
+from paictl.cli.deploy.progress import PhaseLines, machines_changed
 from paictl.deploy.pushing import EVERY, PROGRESS, SLOWEST, STALLED, PushProgress, patience
 from paictl.plan.events import PhaseBegan, PhaseDone, PhaseSaid, RunBegan, RunEnded
 from paictl.remote.ansible.run import PlaybookOptions
@@ -272,3 +272,8 @@ def test_how_far_a_push_is_is_no_warning(capsys: pytest.CaptureFixture[str]) -> 
     show(PhaseSaid("artifacts", "h1: 3 of 10 MiB pushed", PROGRESS))
     show(PhaseSaid("lock", "replacing the lock", "h1"))
     assert capsys.readouterr().err == "artifacts h1: 3 of 10 MiB pushed\nwarning: lock h1: replacing the lock\n"
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 machine changed"), (2, "2 machines changed")])
+def test_a_single_machine_is_not_counted_as_several(count: int, said: str) -> None:
+    assert machines_changed(count) == said
