@@ -18,6 +18,31 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+class MovingLine:
+    """A line on a terminal that moves and says what is being done; none elsewhere, with --quiet and with --verbose."""
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+
+    def show(self, words: str) -> bool:
+        """Show these words instead of the last ones; whether there is a terminal to show them on."""
+        if self._status is None:
+            if settings.verbosity != 0 or console.envelope.capturing or not sys.stderr.isatty():
+                return False
+            self._status = console.stderr().status("")
+            self._status.start()
+        from rich.text import Text  # late: only a terminal needs it
+
+        self._status.update(Text(words))  # no markup in what a service or a machine reports
+        return True
+
+    def stop(self) -> None:
+        """Leave the terminal as it was."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
 class Display:
     """Listens to a run: a moving line on a terminal says what is being done; with --verbose all is said in lines."""
 
@@ -26,21 +51,18 @@ class Display:
         self._titles: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
         """What each phase that is being done said last."""
-        self._status: Status | None = None
+        self._line = MovingLine()
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        if settings.verbosity == 0 and sys.stderr.isatty():
-            self._status = console.stderr().status(self._name)
-            self._status.start()
+        self._line.show(self._name)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the terminal as it was."""
-        if self._status is not None:
-            self._status.stop()
+        self._line.stop()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -59,21 +81,16 @@ class Display:
 
     def _say(self, phase: str, text: str) -> None:
         self._under_way[phase] = text
-        if self._status is None:
+        if not self._show():
             console.detail(text)
-        else:
-            self._show()
 
     def _over(self, phase: str) -> None:
         self._under_way.pop(phase, None)
         self._show()
 
-    def _show(self) -> None:
-        """A line for each phase that is under way, in the order in which they began."""
-        if self._status is not None and self._under_way:
-            from rich.text import Text  # late: only a terminal needs it
-
-            self._status.update(Text("\n".join(self._under_way.values())))  # no markup in what a service reports
+    def _show(self) -> bool:
+        """A line for each phase that is under way, in the order in which they began; whether there is a terminal."""
+        return bool(self._under_way) and self._line.show("\n".join(self._under_way.values()))
 
 
 def say_left(left: Sequence[LeftOut]) -> None:

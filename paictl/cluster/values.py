@@ -356,6 +356,10 @@ class SshAddress:
     host_key: str
 
 
+NETWORK_POLICIES: Final = "network-policies"
+"""The protection that only exists: whether the pod network enforces it, only a trial shows (`deploy verify`)."""
+
+
 @frozen
 class Protection:
     """Something that protects tenants from each other, and whether it is in force; `message` says why not."""

@@ -231,7 +231,9 @@ def _open(url: str) -> Any:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise DownloadError(
-            text("cannot be downloaded: {reason}", reason=reason), where=url, hint="give the source: --source"
+            text("cannot be downloaded: {reason}", reason=reason),
+            where=url,
+            hint="check the connection, or download from a mirror or folder: --source",
         ) from None
 
 

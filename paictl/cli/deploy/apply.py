@@ -16,7 +16,15 @@ from paictl.cli.command import App
 from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, localized
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, accept_host_keys, read_deployment
-from paictl.cli.deploy.progress import PhaseLines, show_cache_users, show_changes, show_end, show_notes, show_unlisted
+from paictl.cli.deploy.progress import (
+    PhaseLines,
+    machines_changed,
+    show_cache_users,
+    show_changes,
+    show_end,
+    show_notes,
+    show_unlisted,
+)
 from paictl.cli.deploy.services import (
     StartOptions,
     configuration_folder,
@@ -33,6 +41,7 @@ from paictl.deploy.inventory import Deployment
 from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.i18n import counted
 from paictl.operate.deploying import judge_room, keep_images
 from paictl.places import runs_folder
 
@@ -150,9 +159,9 @@ def apply(
     cluster = deployment.settings.cluster
     show_notes(deployment.settings.notes)
     question = localized(
-        "{masters} masters and {workers} workers will form cluster {cluster} (Kubernetes {version})",
-        masters=len(deployment.masters),
-        workers=len(deployment.workers),
+        "{masters} and {workers} will form cluster {cluster} (Kubernetes {version})",
+        masters=counted("{count} master", "{count} masters", len(deployment.masters)),
+        workers=counted("{count} worker", "{count} workers", len(deployment.workers)),
         cluster=cluster,
         version=desired.version,
     )
@@ -234,8 +243,8 @@ def _summary(done: Applied, cluster: str) -> str:
     if not done.changes:
         return localized("nothing changed: cluster {cluster} is up to date", cluster=cluster)
     hosts = len({change.host for change in done.changes})
-    up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
-    return localized(up, cluster=cluster, hosts=hosts)
+    up = "cluster {cluster} is up: all nodes are Ready ({machines})"
+    return localized(up, cluster=cluster, machines=machines_changed(hosts))
 
 
 def _now() -> datetime:

@@ -14,7 +14,7 @@ from paictl.cli.confirmation import Yes, confirm
 from paictl.cli.console import Output, localized
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
-from paictl.cli.deploy.progress import PhaseLines, show_end, show_notes
+from paictl.cli.deploy.progress import PhaseLines, machines_changed, show_end, show_notes
 from paictl.cli.options import BreakLock, OutputOption
 from paictl.cluster.targets import open_target
 from paictl.deploy.artifacts import verify
@@ -106,5 +106,5 @@ def _keep_images(desired: Desired, cluster: str) -> None:
 def _summary(done: Upgraded, cluster: str, version: str) -> str:
     if not done.steps:
         return localized("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version)
-    message = "cluster {cluster} is at {version} ({count} machines changed)"
-    return localized(message, cluster=cluster, version=version, count=len(done.steps))
+    message = "cluster {cluster} is at {version} ({machines})"
+    return localized(message, cluster=cluster, version=version, machines=machines_changed(len(done.steps)))

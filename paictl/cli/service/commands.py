@@ -21,6 +21,7 @@ from paictl.cli.service.export import EXPORT_EXAMPLES, SECRETS_EXAMPLE, export, 
 from paictl.cluster.capabilities import HandClock
 from paictl.cluster.eventtext import reasons
 from paictl.cluster.interface import Cluster, ServiceView
+from paictl.cluster.values import NETWORK_POLICIES
 from paictl.config.models.services import DRIVER
 from paictl.errors import ExitCode
 from paictl.i18n import joined, listed, sayable, text
@@ -188,10 +189,17 @@ def _say_changes(condition: Condition) -> None:
 
 
 def _say_protections(condition: Condition) -> None:
-    """What protects tenants from each other: what is in force in one line, what is not in one each."""
-    in_force = [guard.name for guard in condition.protections if guard.in_force]
+    """What protects tenants from each other: what is in force in one line, what is not in one each.
+
+    Policies of the network are only said to exist: whether the pod network enforces them, only a trial shows.
+    """
+    existing = [guard.name for guard in condition.protections if guard.in_force]
+    in_force = [name for name in existing if name != NETWORK_POLICIES]
     if in_force:
         console.info(text("protections in force between tenants: {names}", names=", ".join(in_force)))
+    if NETWORK_POLICIES in existing:
+        key = "NetworkPolicies exist; to check whether the pod network enforces them: {command}"
+        console.info(text(key, command="paictl deploy verify -m … -w … -c …"))
     for guard in condition.protections:
         if not guard.in_force:
             console.warning(

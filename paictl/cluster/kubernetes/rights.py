@@ -28,7 +28,7 @@ from paictl.cluster.kubernetes.names import (
 )
 from paictl.cluster.kubernetes.names import NAME as NAME_LABEL
 from paictl.cluster.pods.times import read_time
-from paictl.cluster.values import Protection
+from paictl.cluster.values import NETWORK_POLICIES, Protection
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import FORBIDDEN, find
@@ -253,7 +253,7 @@ def protections(client: KubeClient) -> tuple[Protection, ...]:
         *(_protection(name, partial(_policy, client, name)) for name in _POLICIES),
         _protection("pod-security", lambda: _jobs_namespace(client)),
         _protection("mutual-tls", lambda: next(filter(None, map(_mutual_tls, there.values())), "")),
-        _protection("network-policies", lambda: _network_policies(client, fenced)),
+        _protection(NETWORK_POLICIES, lambda: _network_policies(client, fenced)),
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from paictl.cli.service.commands import _say_protections
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import DriverSource, NodeDriver
+from paictl.cluster.values import Protection
 from paictl.config.secrets import sealing as secrets
 from paictl.plan.events import RunEnded
 from paictl.plan.folder import RunFolder
@@ -269,3 +272,12 @@ def test_a_run_on_a_real_cluster_is_kept_and_one_on_an_imagined_cluster_is_not(
 
 class NoClock:
     """Nothing is one."""
+
+
+def test_policies_of_the_network_are_not_called_in_force(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bridge of `deploy` enforces none, as `deploy verify` says."""
+    guards = (Protection("mutual-tls", in_force=True), Protection("network-policies", in_force=True))
+    _say_protections(SimpleNamespace(protections=guards))  # type: ignore[arg-type]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "protections in force between tenants: mutual-tls"
+    assert "paictl deploy verify" in said[1]

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from paictl.cli.deploy.progress import PhaseLines
+from paictl.cli import console
+from paictl.cli.deploy.progress import PhaseLines, machines_changed
 from paictl.deploy.pushing import EVERY, PROGRESS, SLOWEST, STALLED, PushProgress, patience
-from paictl.plan.events import PhaseSaid
+from paictl.plan.events import PhaseBegan, PhaseDone, PhaseSaid, RunBegan, RunEnded
 from paictl.remote.ansible.run import PlaybookOptions
 from tests.unit.deploy.loading import load
 
@@ -221,8 +222,58 @@ def test_a_large_pack_has_as_much_time_as_a_slow_link_needs(tmp_path: Path) -> N
     assert patience([str(pack)]).timeout == usual + (600 << 20) // SLOWEST > 10 * 3600
 
 
+class Terminal:
+    """The console of a person, with a line that moves, and what became of that line."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def status(self, _: str) -> Terminal:
+        return self
+
+    def start(self) -> None:
+        self.shown.append("begins")
+
+    def update(self, words: object) -> None:
+        self.shown.append(str(words))
+
+    def stop(self) -> None:
+        self.shown.append("ends")
+
+
+def test_on_a_terminal_a_phase_that_takes_long_says_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minute of kubeadm once looked as if nothing happened."""
+    screen = Terminal()
+    monkeypatch.setattr(console, "stderr", lambda: screen)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show = PhaseLines()
+    show(RunBegan((("settings", "apply changed settings"),)))
+    show(PhaseBegan("settings", 1, 1))
+    show(PhaseSaid("settings", "Apply changed settings [1/2]"))
+    show(PhaseDone("settings"))
+    assert screen.shown == ["begins", "settings (1 of 1)", "settings (1 of 1) Apply changed settings [1/2]", "ends"]
+    assert capsys.readouterr().err.startswith("==> settings (1 of 1) ")
+
+
+@pytest.mark.parametrize(("phase", "said"), [("settings", True), ("preflight", False)])
+def test_whoever_interrupts_a_change_learns_how_to_resume(
+    capsys: pytest.CaptureFixture[str], phase: str, *, said: bool
+) -> None:
+    show = PhaseLines()
+    show(PhaseBegan(phase, 1, 1))
+    show(RunEnded(ok=False, interrupted=True))
+    assert ("run the same command again to resume" in capsys.readouterr().err) is said
+
+
 def test_how_far_a_push_is_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
     show = PhaseLines()
     show(PhaseSaid("artifacts", "h1: 3 of 10 MiB pushed", PROGRESS))
     show(PhaseSaid("lock", "replacing the lock", "h1"))
     assert capsys.readouterr().err == "artifacts h1: 3 of 10 MiB pushed\nwarning: lock h1: replacing the lock\n"
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 machine changed"), (2, "2 machines changed")])
+def test_a_single_machine_is_not_counted_as_several(count: int, said: str) -> None:
+    assert machines_changed(count) == said
