@@ -96,7 +96,7 @@ REFUSED: list[tuple[str, Json]] = [
     ("leave out securityContext.privileged", asking(initContainers=[container(securityContext={"privileged": True})])),
     *(
         (
-            "divide the GPUs of others",
+            "divide or watch the GPUs of others",
             asking(**{where: [container(env=[{"name": f"NVIDIA_MIG_{what}_DEVICES", **how}])]}),
         )
         for where, what, how in (
@@ -270,7 +270,7 @@ def test_what_a_running_pod_asked_for_stays(spaces: KubeApi, space: str) -> None
         {"annotations": {"paictl.io/checkpoint-every": "1s"}},
         {"annotations": {"paictl.io/saves-on-sigterm": "true"}},
     ):
-        with pytest.raises(ApiError, match="make a new pod"):
+        with pytest.raises(ApiError, match="create a new pod"):
             spaces.patch(path, {"metadata": change})
     spaces.patch(path, {"metadata": {"labels": {"mine": "x"}}})
 
@@ -281,7 +281,7 @@ def test_what_a_pinned_pod_asked_for_stays(spaces: KubeApi) -> None:
     path = f"/api/v1/namespaces/{GUARDED}/pods/{made['metadata']['name']}"
     spaces.patch(f"{path}/status", {"metadata": {"annotations": {INFO: "{}"}}})
     for change in ({"paictl.io/priority": "x"}, {"paictl.io/virtual-cluster": None}):
-        with pytest.raises(ApiError, match="make a new pod"):
+        with pytest.raises(ApiError, match="create a new pod"):
             spaces.patch(path, {"metadata": {"labels": change}})
 
 

@@ -92,6 +92,20 @@ def test_no_object_is_there_twice(catalogue: Catalogue) -> None:
         assert len(keys) == len(set(keys)), name
 
 
+def test_no_sentence_ends_at_a_comma(catalogue: Catalogue) -> None:
+    """In ``{description: Milliseconds, at most}`` YAML sees a second key, which the API server refuses."""
+    cut = [f"{service}: {key}" for service, body in everywhere(catalogue) for key in _keys_without_value(body)]
+    assert cut == []
+
+
+def _keys_without_value(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (str(key) for key, item in value.items() if item is None and " " in str(key))
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        yield from _keys_without_value(item)
+
+
 def test_real_settings_render(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each section of defaults with the service that reads it, whole files with all."""
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
