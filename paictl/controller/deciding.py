@@ -174,7 +174,7 @@ def _rest_of_attempt(record: JobRecord, objects: JobObjects, now: datetime) -> f
     One failure costs no time. A job that always fails at once, however often it may be retried, takes devices from
     others for nothing, and keeps the API server busy. If a pod was taken from a gang, others fail because they miss it.
     """
-    pods = [pod for pod in objects.pods if pod.attempt == record.status.attempt - 1]
+    pods = newest_of(objects.pods, record.status.attempt - 1).values()
     rejected = any(pod.rejected for pod in pods)
     failed = any(pod.change is PodChange.FAILED for pod in pods) and not any(pod.disruption for pod in pods)
     if not record.attempts or not (rejected or failed):
