@@ -172,14 +172,17 @@ def _rest_of_attempt(record: JobRecord, objects: JobObjects, now: datetime) -> f
     """Seconds for which an attempt is put off: a kubelet has rejected a pod of the one before, or it soon failed again.
 
     One failure costs no time. A job that always fails at once, however often it may be retried, takes devices from
-    others for nothing, and keeps the API server busy.
+    others for nothing, and keeps the API server busy. If a pod was taken from a gang, others fail because they miss it.
     """
-    pods = [pod for pod in objects.pods if pod.attempt == record.status.attempt - 1]
+    pods = newest_of(objects.pods, record.status.attempt - 1).values()
     rejected = any(pod.rejected for pod in pods)
-    if not record.attempts or not (rejected or any(pod.change is PodChange.FAILED for pod in pods)):
+    failed = any(pod.change is PodChange.FAILED for pod in pods) and not any(pod.disruption for pod in pods)
+    if not record.attempts or not (rejected or failed):
         return 0.0
-    quick = takewhile(lambda line: line.ended - (line.started or line.ended) < LASTED, reversed(record.attempts))
-    return _rest(record.attempts[-1].ended, sum(1 for _ in quick) - (not rejected), now, least=int(rejected))
+    lines = takewhile(lambda line: line.ended - (line.started or line.ended) < LASTED, reversed(record.attempts))
+    quick = sum(1 for _ in lines)
+    tries = quick if rejected else min(quick, record.status.counted) - 1  # what was only preempted is not counted
+    return _rest(record.attempts[-1].ended, tries, now, least=int(rejected))
 
 
 def _rest_of_task(task: TaskStatus, objects: JobObjects, attempt: int, now: datetime) -> float:
@@ -188,7 +191,8 @@ def _rest_of_task(task: TaskStatus, objects: JobObjects, attempt: int, now: date
         is_last = (pod.attempt, pod.place, pod.retry) == (attempt, (task.role, task.index), task.retries - 1)
         if is_last and pod.rejected and pod.ended:
             return _rest(pod.ended, task.retries, now)
-        if is_last and pod.over and pod.ended and pod.ended - (pod.started or pod.ended) < LASTED:
+        by_itself = pod.over and pod.change not in lifecycle.TRANSIENT
+        if is_last and by_itself and pod.ended and pod.ended - (pod.started or pod.ended) < LASTED:
             return _rest(pod.ended, task.retries - 1, now, least=0)
     return 0.0
 

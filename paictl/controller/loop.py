@@ -109,7 +109,8 @@ class WorkQueue:
                 if due > now:
                     return
                 self._lines.setdefault(self._user_of(name), deque()).append(name)
-            heapq.heappop(self._heap)
+            while self._heap and self._heap[0] == (due, name):  # it may have been named for this instant before
+                heapq.heappop(self._heap)
 
     def done(self, name: str, seconds: float) -> None:
         """A look has taken so long."""

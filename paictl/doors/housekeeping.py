@@ -114,12 +114,12 @@ def unnoted_starts(core: DoorCore) -> list[tuple[PodRef, Millis | None]]:
 def preemptions(core: DoorCore, seen: Mapping[str, float] | None = None) -> list[Preemption]:
     """The preemptions whose victims have to be evicted here, one of each virtual cluster first.
 
-    Within one, those that were never looked at come first, then those that were `seen` (by group) longest ago.
+    Within one, those that were never looked at come first by priority, then those `seen` (by group) longest ago.
     """
     with core.guarded():
         groups = core.book.engine.state.groups.by_name
         known = core.book.preemptions() if core.options.own_preemption and core.is_open else []
-        known.sort(key=lambda preemption: (seen or {}).get(preemption.group, -math.inf))
+        known.sort(key=lambda row: ((seen or {}).get(row.group, -math.inf), -groups[row.group].priority))
         return in_turn(known, lambda preemption: groups[preemption.group].vc)
 
 

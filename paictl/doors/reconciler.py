@@ -235,8 +235,7 @@ class Reconciler:
         ]
 
     def _check_doubtful(self) -> None:
-        for ref in (*housekeeping.overdue(self.core), *housekeeping.unlisted(self.core)):
-            self._check(ref)
+        self._each((*housekeeping.overdue(self.core), *housekeeping.unlisted(self.core)), lambda ref: ref, self._check)
 
     def _requeue(self) -> None:
         """Have kube-scheduler ask again about pods that would get devices."""
@@ -422,6 +421,10 @@ class Reconciler:
         """Evict victims gang by gang."""
         preemptions, began = housekeeping.preemptions(self.core, self._seen), self.clock()
         self._seen = {row.group: self._seen[row.group] for row in preemptions if row.group in self._seen}
+        victim_uids = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
+        self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in victim_uids}
+        self._torn &= victim_uids
+        self._nominated &= {uid for preemption in preemptions for uid in preemption.waiting}
 
         def clear(preemption: Preemption) -> None:
             if self.clock() - began > LONGEST_ROUND:
@@ -431,10 +434,6 @@ class Reconciler:
             self._clear(preemption)
 
         self._each(preemptions, lambda preemption: preemption.group, clear)
-        victim_uids = {uid for preemption in preemptions for _, uids in preemption.victims for uid in uids}
-        self._attempts = {uid: attempt for uid, attempt in self._attempts.items() if uid in victim_uids}
-        self._torn &= victim_uids
-        self._nominated &= {uid for preemption in preemptions for uid in preemption.waiting}
 
     def _clear(self, preemption: Preemption) -> None:
         """Have the victims of one preemption go."""

@@ -59,17 +59,23 @@ def place_round(core: PlacerCore, send: Callable[[list[Binding]], object]) -> No
 def _each_once(core: PlacerCore) -> Iterator[list[PodEntry]]:
     """Each gang once, in turn. Those that come meanwhile have theirs among the others that are left.
 
-    If thousands of gangs of one tenant wait, a round takes seconds.
+    If thousands of gangs of one tenant wait, a round takes seconds. It ends although gangs come all the time: they are
+    not more than were there at first.
     """
-    tried, looked, is_over = set[GangKey](), core.clock(), False
-    while not is_over:
-        is_over = True
-        for members in _in_turn(core, [members for members in _gangs(core) if _key(core, members) not in tried]):
+    tried, looked, gangs = set[GangKey](), core.clock(), _gangs(core)
+    first = {_key(core, members) for members in gangs}
+    while gangs:
+        for members in _in_turn(core, gangs):
             tried.add(_key(core, members))
             yield members
             if core.news.is_set() and core.clock() - looked > SHORT:
-                looked, is_over = core.clock(), False
+                looked = core.clock()
                 break
+        else:
+            return
+        may_come = len(tried - first) < len(first)
+        rest = ((_key(core, members), members) for members in _gangs(core))
+        gangs = [members for key, members in rest if key not in tried and (may_come or key in first)]
 
 
 class _Order:

@@ -82,7 +82,7 @@ def healthy(port, seconds=120):
 
     A kubelet that ends again and again refuses its file: do not wait for it.
     """
-    end = time.monotonic() + seconds
+    end, before = time.monotonic() + seconds, restarts()
     while time.monotonic() < end:
         time.sleep(0.5 if port else 5)
         try:
@@ -92,13 +92,13 @@ def healthy(port, seconds=120):
                 return answer.status == 200
         except OSError:
             pass
-        if restarts() >= RESTARTS:
+        if restarts() >= before + RESTARTS:
             return False
     return False
 
 
 def restarts():
-    """How often systemd has started kubelet again since somebody last did."""
+    """How often systemd has started kubelet again; it goes on counting if we restart one that ends again and again."""
     count = run(["systemctl", "show", "kubelet", "--property=NRestarts", "--value"])[1].strip()
     return int(count) if count.isdigit() else 0
 
@@ -159,9 +159,10 @@ def apply(command, seconds):
 def noted():
     """What was noted so far, by section; empty if that cannot be read."""
     try:
-        return json.loads(read(NOTE, "{}"))
+        note = json.loads(read(NOTE, "{}"))
     except ValueError:
         return {}
+    return note if isinstance(note, dict) else {}
 
 
 def unfinished(note, before):

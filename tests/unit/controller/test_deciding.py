@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.kubernetes.paijob.names import ROLE, TASK, labels_of, work_name
-from paictl.cluster.kubernetes.paijob.record import JobRecord
+from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord
 from paictl.cluster.kubernetes.paijob.summaries import PodSummary, WorkSummary, newest_of, read_pod, tries_of
 from paictl.controller.deciding import OVERDUE, closed, follow, wanted
 from paictl.controller.observation import JobObjects
@@ -61,6 +61,18 @@ def test_a_role_whose_job_somebody_deletes_gets_another(deleting: bool, missing:
     name = work_name("j", "r", 0)
     work = WorkSummary(name, "u", "j", "o", 0, "r", None, 0, False, False, deleting, False, 0, "", "")
     assert wanted(begun, JobObjects("j", JOB, begun.status, [work]), NOW).roles == missing
+
+
+@pytest.mark.parametrize(("disturbed", "waits"), [(0, True), (1, False)])
+def test_only_what_became_of_the_last_pods_says_whether_an_attempt_failed_by_itself(
+    disturbed: int, waits: bool
+) -> None:
+    lines = tuple(AttemptLine(number, NOW, NOW, "exit code 1", {}) for number in range(3))
+    record = JobRecord(JobStatus(RunState.WAITING, (TaskStatus("r", 0),), 3, 3), attempts=lines)
+    tries = [replace(pod("Failed", None), attempt=2, retry=retry, uid=str(retry)) for retry in range(2)]
+    tries[disturbed] = replace(tries[disturbed], disruption="DeletionByTaintManager")
+    actions = wanted(record, JobObjects("j", JOB, record.status, pods=tries), NOW)
+    assert (actions.roles, actions.later) == (((), 20.0) if waits else (("r",), None))
 
 
 def test_of_a_try_that_was_begun_again_the_pod_counts_that_goes_on() -> None:

@@ -211,3 +211,57 @@ def test_of_a_job_that_was_retried_each_attempt_is_known_with_its_exit_code(kube
         (2, "failed", 5),
     ]
     assert all(one.ended is not None for one in found)
+
+
+def test_a_gang_that_failed_once_starts_at_once_however_often_it_was_preempted(kube: FakeJobs) -> None:
+    cluster(kube).submit([request({"a": {}}, jobRetryCount=5)])
+    bench = Bench(kube)
+    kube.clock = lambda: rfc3339(datetime.now(UTC) + bench.ahead)
+    for _ in range(4):
+        turn(kube, bench)
+        kube.disturb(next(pod["metadata"]["name"] for pod in kube.live()))
+    assert ends_again(kube, bench, 1, timedelta(seconds=1)) == 0
+
+
+def test_a_preempted_gang_starts_at_once_although_others_of_its_pods_failed_for_it(kube: FakeJobs) -> None:
+    """Whoever loses a peer often fails before it is deleted."""
+    cluster(kube).submit([request({"a": {"instances": 2}}, jobRetryCount=9)])
+    bench = Bench(kube)
+    kube.clock = lambda: rfc3339(datetime.now(UTC) + bench.ahead)
+    for code in (1, 1, None):
+        bench.ahead += timedelta(minutes=5)
+        turn(kube, bench)
+        first, second = sorted(pod["metadata"]["name"] for pod in kube.live())
+        if code is None:
+            kube.disturb(first)
+        fail(kube, bench, second)
+        bench.tell()
+        bench.look()
+        end_suspended(kube, gang=True)
+    turn(kube, bench)
+    assert (len(kube.live()), job(kube).attempt) == (2, 3)
+
+
+def fail(kube: FakeJobs, bench: Bench, name: str) -> None:
+    """A pod ends with an error."""
+    path = next(path for path in kube.objects if path.endswith(f"/pods/{name}"))
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": rfc3339(datetime.now(UTC) + bench.ahead)}
+    kube.objects[path]["status"] |= {"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]}
+
+
+def test_a_lost_member_is_replaced_at_once_however_often_it_was(kube: FakeJobs) -> None:
+    cluster(kube).submit([request({"a": {"instances": 2}}, extras={"gangAllocation": True, "restart": "member"})])
+    bench = Bench(kube)
+    kube.clock = lambda: rfc3339(datetime.now(UTC) + bench.ahead)
+    for _ in range(4):
+        turn(kube, bench)
+        victim = max(pod["metadata"]["name"] for pod in kube.live())
+        kube.disturb(victim)
+        path = next(path for path in kube.objects if path.endswith(f"/pods/{victim}"))
+        kube.objects[path]["status"]["conditions"][0] |= {
+            "reason": "DeletionByTaintManager",
+            "lastTransitionTime": kube.clock(),
+        }
+        turn(kube, bench)
+        assert len(kube.live()) == 2
+    assert job(kube).attempt == 0

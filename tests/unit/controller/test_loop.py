@@ -87,6 +87,23 @@ def test_users_take_turns_and_keep_the_order_of_their_own_jobs() -> None:
     assert len(queue) == 0
 
 
+def test_a_job_that_is_named_twice_for_one_instant_is_in_line_once() -> None:
+    """Otherwise the second time ends the worker that takes it."""
+    clock = Clock()
+    queue = WorkQueue(clock)
+    for name, after in (("a", 5), ("a", 3), ("b", 4)):
+        queue.add(name, after)
+    clock.now += 3
+    assert queue.get() == "a"
+    queue.add("a", 2)
+    queue.done("a", 0.0)
+    clock.now += 3
+    assert [queue.get(), queue.get()] == ["b", "a"]
+    assert len(queue) == 0
+    queue.add("c")
+    assert queue.get() == "c"
+
+
 def test_a_job_of_another_user_is_not_behind_all_of_those_of_one(kube: FakeJobs) -> None:
     many = [request({"a": {}}, f"job{number}") for number in range(5)]
     cluster(kube).submit(many)

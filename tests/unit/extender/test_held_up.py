@@ -10,6 +10,7 @@ from paictl.cluster.maintenance import KEY, windows_text
 from paictl.doors import housekeeping, reconciler
 from paictl.doors.core import DoorOptions
 from paictl.doors.gangs import AFTER
+from paictl.doors.table import PodRef
 from paictl.remote.kube.client import READ, NoAnswerError
 from paictl.units import Millis
 from paictl.workload.windows import Window, Windows
@@ -95,6 +96,28 @@ def test_many_preemptions_of_one_virtual_cluster_hold_up_neither_another_nor_rep
     assert len({*hanging.evictions()}) == 7, "and all others have their turn"
 
 
+def test_of_one_virtual_cluster_the_most_urgent_preemption_comes_first(hanging: Harness) -> None:
+    for number in range(4):
+        hanging.run(gang(f"borrower{number}", 1, 4, "A", -1)[0])
+    for name, priority in (("a", 0), ("b", 5), ("z", 100)):
+        assert not hanging.ask(gang(name, 1, 4, "A", priority)[0]).names
+    assert [row.group for row in housekeeping.preemptions(hanging.core)] == ["default/z", "default/b", "default/a"]
+    seen = {"default/z": 2.0, "default/b": 1.0}
+    rows = housekeeping.preemptions(hanging.core, seen)
+    assert [row.group for row in rows] == ["default/a", "default/b", "default/z"], "but each has its turn"
+
+
+def test_a_preemption_about_which_nobody_answers_does_not_make_others_be_remembered(hanging: Harness) -> None:
+    """A pod that is to go again later must not find that it was asked long ago: its budget would be overruled."""
+    names = borrowed(hanging)
+    silence(hanging, names[0])
+    rounds(hanging)
+    for name in names[1:]:
+        hanging.core.pod_gone(f"uid-{name}")
+    hanging.reconciler.round()
+    assert hanging.reconciler._attempts.keys() == {f"uid-{names[0]}"}
+
+
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_gangs_about_which_nobody_answers_hold_up_no_others_that_leave_a_node(hanging: Harness, silent: int) -> None:
     names = [f"a{number}-0" for number in range(3)] + ["b-0"]
@@ -157,3 +180,22 @@ def test_a_fault_in_preempting_keeps_nobody_from_being_repaired(
     hanging.reconciler.round()
     assert lost(hanging) == ["PATCH status g-1", "DELETE pod g-1"]
     assert "a fault of ours" in caplog.text
+
+
+def test_a_doubtful_pod_that_raises_a_fault_keeps_no_other_from_being_asked_about(
+    hanging: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        assert hanging.ask(gang(name, 1, 4)[0]).names
+    hanging.now += 1000
+    check, checked = hanging.reconciler._check, list[str]()
+
+    def faulty(ref: PodRef) -> None:
+        if ref.name == "a-0":
+            raise RuntimeError("a fault of ours")
+        checked.append(ref.name)
+        check(ref)
+
+    monkeypatch.setattr(hanging.reconciler, "_check", faulty)
+    rounds(hanging)
+    assert {"b-0", "c-0"} <= {*checked}

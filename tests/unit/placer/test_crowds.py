@@ -89,3 +89,14 @@ def test_pods_of_one_template_look_at_a_node_once_until_something_changes(monkey
     placer.core.node_changed(node_status(node("n3", unschedulable=True)))
     placer.round()
     assert sorted(looks) == sorted(2 * NODES)
+
+
+def test_a_round_ends_although_gangs_come_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were tried before are tried again in the next one only."""
+    placer = Crowded(monkeypatch)
+    placer.seconds = 2.0
+    placer.news_at = {number: f"late{number:03}" for number in range(10 * CROWD)}
+    placer.round()
+    tried = [name for name in placer.tried if name.startswith("crowd")]
+    assert len(placer.tried) <= 2 * CROWD + 2
+    assert sorted(tried) == [f"crowd{number:02}" for number in range(CROWD)], "and all that were there are tried"
