@@ -145,5 +145,5 @@ def test_a_folder_gives_its_configuration_files_only() -> None:
     assert sorted(file.name for file in files) == ["config.yaml", "layout.yaml", "master.csv", SERVICES, "worker.csv"]
     with pytest.raises(PaictlError, match="contains no configuration file"):
         read_folder(str(ROOT / "examples" / "cluster" / "jobs"))
-    with pytest.raises(PaictlError, match="cannot be read"):
+    with pytest.raises(PaictlError, match="no such file or folder"):
         read_folder("/nowhere")
