@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
@@ -286,7 +286,9 @@ def localized(words: str, /, **values: object) -> str:
 
 def local_time(at: datetime) -> str:
     """An aware instant as people read it: date and time of this machine."""
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    with suppress(OverflowError):  # east of UTC the year 9999 ends too late for a date: it stays as it is
+        at = at.astimezone()
+    return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clauses(parts: Iterable[str]) -> str:

@@ -15,6 +15,8 @@ from paictl.workload.windows import NOTICE, Window, Windows
 
 UNIX: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The epoch of windows that are written down with dates."""
+_FIRST: Final = millis_between(UNIX, datetime.min.replace(tzinfo=UTC))
+_LAST: Final = millis_between(UNIX, datetime.max.replace(tzinfo=UTC))
 
 
 @frozen
@@ -120,8 +122,16 @@ def windows_from(content: str) -> Windows:
         ) from None
 
 
+def date_from(written: str) -> Millis:
+    """The instant of a date, at most the end of the year 9999 in UTC: a later one cannot be shown or written again.
+
+    ``9999-12-31T23:59:59-08:00`` is later. Raises `ValueError` or `TypeError` for what is no date with a time zone.
+    """
+    return min(max(millis_between(UNIX, datetime.fromisoformat(written)), _FIRST), _LAST)
+
+
 def _window_from(row: Mapping[str, Any]) -> Window:
-    start, end = (millis_between(UNIX, datetime.fromisoformat(row[key])) for key in ("start", "end"))
+    start, end = (date_from(row[key]) for key in ("start", "end"))
     notice = Millis(round(1000 * row.get("noticeSeconds", NOTICE / 1000)))
     return Window(
         str(row["name"]),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.cluster.maintenance import NAME, UNIX
+from paictl.cluster.maintenance import NAME, UNIX, date_from
 from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.cluster.values import ClusterError, JobRequest, ReservationView
 from paictl.frozen import frozen
@@ -154,7 +154,7 @@ def reservations_of(body: Mapping[str, Any] | None) -> Reservations:
 
 
 def _reservation_from(row: Mapping[str, Any]) -> Reservation:
-    start, end = (millis_between(UNIX, datetime.fromisoformat(row[key])) for key in ("start", "end"))
+    start, end = (date_from(row[key]) for key in ("start", "end"))
     return read_reservation({**row, "start": start, "end": end})
 
 

@@ -46,6 +46,8 @@ class Deployment:
 
     machines: tuple[Machine, ...]
     settings: DeploySettings
+    exposed: str = field(default="", compare=False)
+    """The path of config.yaml if it contains the password and other users of this machine can read it."""
 
     @property
     def login(self) -> LoginSettings:
@@ -105,7 +107,14 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
         raise PaictlError(message, where=document.path, hint=hint)
     _check_networks(machines, settings, document.path)
     _check_own_access(machines, settings, document.path)
-    return Deployment(machines, settings)
+    return Deployment(machines, settings, document.path if settings.login.password and _is_open(document.path) else "")
+
+
+def _is_open(path: str) -> bool:
+    try:
+        return bool(Path(path).stat().st_mode & 0o077)
+    except OSError:  # it came from elsewhere
+        return False
 
 
 def _refuse_masters_at_work(masters: Iterable[str], workers: Iterable[str]) -> None:

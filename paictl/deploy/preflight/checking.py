@@ -28,7 +28,7 @@ from paictl.remote.ssh.results import CommandStatus, HostResult
 from paictl.resources import resource_folder
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "files": ("masters",),
+    "files": ("masters", "password"),
     "reach": ("ssh", "sudo", "python", "node", *reach_checks.CHECKS),
     "host": (*host_checks.CHECKS, "identity"),
     "gpu": tuple(gpu_checks.CHECKS),
@@ -273,7 +273,11 @@ def _of_cluster(deployment: Deployment) -> HostChecks:
             text("use an odd number: {count} tolerate no more failures than {less}", count=count, less=count - 1),
             fix,
         )
-    return HostChecks(CLUSTER, {"masters": verdict})
+    if not deployment.exposed:
+        return HostChecks(CLUSTER, {"masters": verdict})
+    found = text("other users of this machine can read the password in {file}", file=deployment.exposed)
+    exposed = warn(found, text("only you can read it"), f"chmod 600 {shlex.quote(deployment.exposed)}")
+    return HostChecks(CLUSTER, {"masters": verdict, "password": exposed})
 
 
 def _all_compared(

@@ -58,6 +58,16 @@ def test_a_person_reads_instants_in_local_time(monkeypatch: pytest.MonkeyPatch) 
     assert shown == "ann~2026-12-31 starts at 2027-01-01 00:30:00"
 
 
+@pytest.mark.parametrize(("zone", "at"), [("UTC-08:30", "9999-12-31 23:59:59"), ("UTC+08:30", "0001-01-01 00:00:00")])
+def test_a_local_time_beyond_the_calendar_is_shown_in_utc(zone: str, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        shown = localized("{job} starts at {at}", job="j", at=f"{at}Z".replace(" ", "T"))
+    time.tzset()
+    assert shown.removeprefix("j starts at ").zfill(len(at)) == at
+
+
 def test_one_thing_and_several() -> None:
     assert [counted("{count} job", "{count} jobs", count=n) for n in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -72,6 +73,25 @@ def test_a_damaged_object_is_named(kube: FakeKube) -> None:
     with pytest.raises(ClusterError, match="corrupt") as refused:
         cluster(kube).windows()
     assert refused.value.where == f"configmap paictl-system/{NAME}"
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("2026-12-01T00:00:00Z", "9999-12-31T23:59:59-08:00"), ("0001-01-01T00:00:00+08:00", "9999-12-31T23:59:59Z")],
+)
+def test_dates_beyond_the_calendar_of_utc_are_moved_into_it(kube: FakeKube, start: str, end: str) -> None:
+    row = {"nodes": ["w1"], "start": start, "end": end}
+    add(kube, "w2")
+    kube.objects[PATH]["data"] = {
+        "windows.json": json.dumps([{**row, "name": "ever"}]),
+        "reservations.json": json.dumps([{**row, "name": "r", "vc": "", "cells": 0, "cell_type": ""}]),
+    }
+    (window,) = cluster(kube).windows()
+    (reservation,) = cluster(kube).reservations()
+    assert window.start.year == reservation.start.year == int(start[:4])
+    assert window.end.year == reservation.end.year == 9999
+    add(kube, "w2", name="another")
+    assert {one.name: one.end for one in cluster(kube).windows()}["ever"] == window.end
 
 
 def test_of_two_who_add_at_once_neither_is_lost(kube: FakeKube) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
 
 from paictl.cluster.kubernetes.names import JOB_KEY, JOBS_NAMESPACE
-from paictl.cluster.maintenance import KEY, windows_text
+from paictl.cluster.maintenance import KEY, UNIX, windows_text
 from paictl.cluster.movetotals import KEY as MOVES
 from paictl.cluster.movetotals import MoveTotal, totals_text
 from paictl.cluster.reservations import KEY as RESERVATIONS
@@ -15,9 +16,9 @@ from paictl.cluster.reservations import reservations_text
 from paictl.doors import housekeeping, views
 from paictl.doors.health import DoorWindows
 from paictl.doors.metrics import DoorMetrics
-from paictl.doors.windows import now_of
+from paictl.doors.windows import now_of, warned
 from paictl.remote.kube.client import Json, KubeError
-from paictl.units import Millis
+from paictl.units import Millis, instant, rfc3339
 from paictl.workload.reservations import Reservation, Reservations
 from paictl.workload.windows import Window, Windows
 from tests.unit.extender.conftest import NODES
@@ -238,6 +239,17 @@ def test_what_is_damaged_changes_nothing_and_is_said(harness: Harness) -> None:
     assert "configmap paictl-system/paictl-maintenance" in harness.core.windows.problem
     harness.core.windows_changed(None)
     assert (harness.core.windows.current, harness.core.windows.problem) == (Windows(), "")
+
+
+def test_a_window_that_somebody_wrote_to_the_end_of_time_is_announced(harness: Harness) -> None:
+    """In UTC it ends in the year 10000, for which there is no date: no pod was announced anything any more."""
+    harness.run(gang("g", 1, 4)[0])
+    start = rfc3339(instant(UNIX, Millis(int(1000 * harness.now) + 1000)))
+    row = {"name": "ever", "nodes": NODES, "start": start, "end": "9999-12-31T23:59:59-08:00", "noticeSeconds": HOUR}
+    harness.core.windows_changed({"data": {KEY: json.dumps([row])}})
+    assert harness.core.windows.problem == ""
+    (event,) = warned(harness.core)
+    assert "to 9999-12-31T23:59:59.999Z" in event.message
 
 
 def test_windows_are_counted(harness: Harness) -> None:

@@ -32,7 +32,7 @@ from paictl.cli.cluster.picture.marks import (
     padded,
 )
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
-from paictl.cli.console import localized
+from paictl.cli.console import local_time, localized
 from paictl.cli.segments import Line
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
@@ -114,7 +114,7 @@ def _others(number: int, see: str) -> Iterator[Line]:
 
 
 def _clock(at: datetime) -> str:
-    return at.astimezone().strftime("%Y-%m-%d %H:%M")
+    return local_time(at).rpartition(":")[0]
 
 
 def _counts(picture: Picture) -> Iterator[Line]:
@@ -124,7 +124,7 @@ def _counts(picture: Picture) -> Iterator[Line]:
     holds = Counter(leaf.hold for leaf in leaves)
     jobs = Counter(job.state for job in picture.jobs)
     yield [(HEADING, cut(picture.cluster, NAME))]
-    yield [("", picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S"))]
+    yield [("", local_time(picture.now))]
     devices = localized(
         "{all} devices: {used} used ({without} without guarantee), {free} free",
         all=len(leaves),

@@ -129,6 +129,29 @@ def test_an_odd_number_of_masters(tmp_path: Path, masters: int, level: Level) ->
     assert found.cluster.verdicts["masters"].level is level
 
 
+@pytest.mark.parametrize(
+    ("mode", "login", "warned"),
+    [
+        (0o644, "password: b", True),
+        (0o640, "password: b", True),
+        (0o600, "password: b", False),
+        (0o644, "ssh_key_file_path: KEY", False),
+    ],
+)
+def test_a_password_that_other_users_can_read(tmp_path: Path, mode: int, login: str, *, warned: bool) -> None:
+    deployment(tmp_path)
+    files = [tmp_path / name for name in ("m.csv", "w.csv", "c.yaml")]
+    files[2].write_text(files[2].read_text().replace("password: b", login.replace("KEY", str(files[0]))))
+    files[2].chmod(mode)
+    wished = deployment_of(read_inputs(*map(str, files)))
+    found = judged(wished, {one.name: answer(one.name) for one in wished.machines}, {})
+    assert found.exit_code is ExitCode.OK
+    verdict = found.cluster.verdicts.get("password")
+    assert (verdict is not None) is warned
+    if verdict is not None:
+        assert (verdict.level, verdict.fix) == (Level.WARN, f"chmod 600 {files[2]}")
+
+
 def test_devices_are_those_that_the_files_promise(tmp_path: Path) -> None:
     found = seen(tmp_path, promises={"w1": PromisedDevices(devices=2, leaves=2)})
     assert failed(found) == [("w1", "devices"), ("w1", "cells")]
