@@ -240,11 +240,16 @@ def test_another_right_way_than_the_text_s_is_accepted(
     assert check in session.progress.passed, judged(session)
 
 
+def make_a_gang(session: Session) -> None:
+    """Have job-any start as a gang."""
+    path = session.workspace.files / "job-any.yaml"
+    path.write_text(path.read_text().replace("gangAllocation: false", "gangAllocation: true"))
+
+
 def test_a_gang_that_another_virtual_cluster_refuses_says_nothing_about_vc1(begin: Begin) -> None:
     session, runner = begin("09")
     come_to(session, runner, "gang")
-    path = session.workspace.files / "job-any.yaml"
-    path.write_text(path.read_text().replace("gangAllocation: false", "gangAllocation: true"))
+    make_a_gang(session)
     types(session, runner, f"{SUBMIT} job-any.yaml --name job-gang --vc default")
     assert "one-type-a-gang" not in session.progress.passed
     types(session, runner, f"{SUBMIT} job-any.yaml --name job-gang")
@@ -265,8 +270,7 @@ def test_a_machine_that_was_healed_at_once_was_not_away_for_four_minutes(begin: 
 def test_a_gang_without_a_guarantee_is_not_told_that_it_is_none(begin: Begin) -> None:
     session, runner = begin("09")
     come_to(session, runner, "gang")
-    path = session.workspace.files / "job-any.yaml"
-    path.write_text(path.read_text().replace("gangAllocation: false", "gangAllocation: true"))
+    make_a_gang(session)
     types(session, runner, f"{SUBMIT} job-any.yaml --name job-gang --priority oppo")
     lines = "\n".join(ways_on(failed(session, "one-type-a-gang"), session, "en"))
     assert "the quota of vc1 does not limit it" in lines
